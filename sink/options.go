@@ -1,0 +1,101 @@
+package sink
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+)
+
+// Options are the settings of a [Coordinator]. Bridge, Sinks, Source and Tables are required; the zero of everything else is a
+// good default.
+type Options struct {
+	// Bridge is the durable name that keys everything that is stored.
+	Bridge string
+	// Lane numbers this lane among those of the process. Defaults to 0.
+	Lane int
+	// Sinks in declared order. The names are stored with committables; renaming one orphans what it has not yet committed.
+	Sinks []Declared
+	// Store decides. Defaults to the committer of the first of Sinks whose committer is a Store.
+	Store Store
+	// Source goes back, begins and pauses.
+	Source Source
+	// Group tells the consumer group's generation. nil: partitions are not assigned by a group; then a lane that is fenced stops,
+	// while one with a group that still assigns it the partitions acquires again.
+	Group Group
+	// Tables are those whose batches will be written.
+	Tables []*changelog.Table
+	// Fingerprint tells this bridge from another that uses the same name by mistake: group, topics, target.
+	Fingerprint string
+	// Owner names this process to people who look at the store. Defaults to host name and process number.
+	Owner string
+	// ByteBudget is the memory of the lane. Defaults to DefaultByteBudget.
+	ByteBudget int
+	// Grace bounds how long the outcome of a Save that was sent is waited for after the caller's context ended, and how long Revoke
+	// and Close take to finish a checkpoint. Defaults to 30 s.
+	Grace time.Duration
+	// Attempts bounds how often in a row a checkpoint is done again after transient or uncertain failures before the
+	// coordinator gives up and returns the error. Defaults to 10. Commit after a decision is tried without end.
+	Attempts int
+	// AlarmAfter is the number of failed Commits in a row after which Hooks.Alarm is called. Defaults to 5.
+	AlarmAfter int
+	// Hint is told the positions after every committed checkpoint, for the consumer group's offsets. Errors do not matter.
+	Hint func(ctx context.Context, to []changelog.Position)
+	// Release is told each batch that was written once nothing refers to it any more, so that the caller can use it again.
+	Release func(b *changelog.Batch)
+	// Hooks observe; see there.
+	Hooks Hooks
+	// Logger hears of retries, fences and settlements. Defaults to silence.
+	Logger *slog.Logger
+}
+
+// Declared is a sink under the name by which its committables are stored.
+type Declared struct {
+	Name string
+	Sink Sink
+}
+
+// Group is a member of a consumer group, as far as fencing needs it.
+type Group interface {
+	// Generation returns the generation that the group last gave this member, -1 before the first.
+	Generation() int32
+	// Confirm asks the broker whether this member and its generation are the group's current ones.
+	Confirm(ctx context.Context) (bool, error)
+}
+
+// Progress says how far the source has been read by a Write.
+type Progress struct {
+	To           []changelog.Position // next offset to read of each partition that moved
+	Records      int64                // messages that were read, those without a change included
+	Superseded   int64                // changes not in the batch because a later one of the same key made them void
+	DeadLettered int64
+	Skipped      int64 // changes not in the batch because of a filter or the data policy
+}
+
+// Hooks are called by the coordinator, each optional, from the goroutine that called it; a hook that blocks blocks the lane. What they
+// are given they may keep.
+type Hooks struct {
+	Acquired  func(c Claim)
+	Begun     func(c Cut)              // step 1, before Prepare
+	Prepared  func(c Cut)              // step 2 is done
+	Saving    func(c Cut)              // step 3 is about to be sent
+	Saved     func(r Report)           // step 3 is decided
+	Committed func(r Report)           // step 4 is done, before the group offset
+	Aborted   func(c Cut, err error)   // not decided; it will be done again or given up
+	Retry     func(err error, n int)   // before the nth try again
+	Fenced    func(err error)          // another generation owns the partitions
+	Alarm     func(err error, n int)   // n Commits in a row failed
+	Written   func(t string, n, b int) // a batch of n changes and b bytes of table t was taken by every sink
+}
+
+// Report describes one checkpoint that was decided.
+type Report struct {
+	Generation GenerationID
+	Checkpoint CheckpointID // 0: there was nothing to save, or the checkpoint is being done again
+	To         []changelog.Position
+	Counters   Counters
+	Prepare    time.Duration
+	Save       time.Duration
+	Commit     time.Duration
+}

@@ -1,0 +1,97 @@
+package sink
+
+import (
+	"context"
+
+	"github.com/flinksink/flinksink/changelog"
+)
+
+// Sink makes committers, one a lane. It is safe for use by several goroutines.
+type Sink interface {
+	// Lane returns the committer of one lane. Nothing is fenced yet; settings that the server contradicts are an ErrConfig here
+	// or in Open. A committer that also implements [Store] can be the store of its lane: its Save makes the rows and the
+	// decision durable in one transaction.
+	Lane(ctx context.Context, l Lane) (Committer, error)
+	// Guarantee states what the sink's mode gives when its store and source do their part.
+	Guarantee() Guarantee
+}
+
+// Lane describes one lane to a sink.
+type Lane struct {
+	Bridge     string             // the bridge's durable name
+	Number     int                // from 0; only for messages and metrics, nothing stored is keyed by it
+	Sink       string             // the declared name of the sink in this bridge; stored with its committables
+	Tables     []*changelog.Table // what batches will hold
+	ByteBudget int                // how many bytes of written batches the lane may keep alive; 0: DefaultByteBudget
+}
+
+// DefaultByteBudget is the memory of one lane.
+const DefaultByteBudget = 64 << 20
+
+// Committer is one sink's side of a lane's checkpoints. Calls come from one goroutine at a time, in the order that the package
+// comment numbers. [sinktest.Run] checks an implementation, law by law.
+//
+// Errors carry a class (see [Error]); an error without one is taken for ErrUncertain. When ctx ends during a call its outcome is
+// as unknown as after any lost answer.
+//
+// [sinktest.Run]: https://pkg.go.dev/github.com/flinksink/flinksink/sink/sinktest#Run
+type Committer interface {
+	// Open fences the writers of the ended generations in c and settles what they left of this sink: what c lists as decided is
+	// committed, everything else of theirs is rolled back, by exact name. nil: ended generations can write no more. It may be called
+	// again with the same claim. It comes after Acquire and before the first Write of c's generation.
+	Open(ctx context.Context, c Claim) error
+	// Write takes a batch (changes of one table, in order) into the current checkpoint. The batch and all memory that its rows
+	// point to stay valid until Prepare or Discard returns; b.Bytes() counts what it pins, and a committer that would exceed its
+	// byte budget spills. After an error nothing of this checkpoint becomes visible (a convergent sink: early, and converges).
+	Write(ctx context.Context, b *changelog.Batch) error
+	// Prepare makes all that was written durable without making it visible, and returns the receipt, which alone is enough for
+	// another process to commit or abort. An empty receipt (no Data) means: nothing to commit. A committer that is its own store may
+	// leave the work in the open transaction that its Save commits.
+	Prepare(ctx context.Context, cut Cut) (Committable, error)
+	// Discard drops what was written and not prepared. Nothing written is fine.
+	Discard(ctx context.Context) error
+	// Commit makes prepared work visible. Repeating it is harmless, in any process, at any later time. It is called only after Save
+	// has decided. "Not there" is no evidence that it was done: without positive proof it is ErrLost.
+	Commit(ctx context.Context, c Committable) error
+	// Abort discards prepared work whose Save was certainly never sent or certainly refused. Gone and never there are both nil.
+	Abort(ctx context.Context, c Committable) error
+	// Close frees what the committer holds and decides nothing: an open transaction ends without effect. Twice is harmless.
+	Close(ctx context.Context) error
+}
+
+// Store remembers a bridge's checkpoints. Its answer decides. It is checked by sinktest like a Committer.
+type Store interface {
+	// Acquire takes partitions for a new generation. When it returns, no older generation holding any of them can Save, ever;
+	// every such generation is ended. The claim tells the last saved positions, and every ended and not yet settled generation that
+	// ever held one of these partitions, transitively. A fingerprint that differs from the stored one is an ErrConfig. A group generation
+	// older than the stored one is ErrFenced.
+	Acquire(ctx context.Context, r AcquireRequest) (Claim, error)
+	// Save makes cp the last checkpoint of all its partitions at once, or of none. nil is the decision. It succeeds only if gen still
+	// owns all of cp's partitions (else ErrFenced) and the stored positions are cp.From (else ErrFenced too: somebody else moved
+	// them); the very same checkpoint again is fine. A partition that was never saved accepts any From. A refusal that is certain is
+	// ErrFenced or ErrTransient; anything unclear is ErrUncertain, and is settled by End.
+	Save(ctx context.Context, gen Generation, cp Checkpoint) error
+	// End ends gen itself, and nobody else, and tells the last checkpoint that was saved for it (0: none): the way to learn what
+	// became of a Save whose answer was lost. After End nothing more can be saved for gen, also not by a Save that is still on its
+	// way. It may be repeated and answers also for generations that others ended or settled.
+	End(ctx context.Context, gen Generation) (CheckpointID, error)
+	// Read returns what is stored for a bridge, for operators and tools. A bridge that was never acquired has a zero State.
+	Read(ctx context.Context, bridge string) (State, error)
+	// Close frees what the store holds. Twice is harmless.
+	Close(ctx context.Context) error
+}
+
+// Source is what a [Coordinator] needs of a consumer. bridge has one; own consumer loops pass theirs. Calls come from the goroutine
+// that called the Coordinator.
+type Source interface {
+	// Begin returns where a partition that the store knows nothing of is to be read from (the bridge's start setting), with
+	// the partition's topic id and leader epoch as far as known.
+	Begin(ctx context.Context, p []changelog.Partition) ([]changelog.Position, error)
+	// Seek makes the next change that is written come from these positions. All that was read of these partitions and not yet
+	// written is forgotten, of these partitions only. A position that no longer exists, or that is of a topic that was made
+	// anew, is ErrLost.
+	Seek(ctx context.Context, to []changelog.Position) error
+	// Pause stops fetching partitions while the member keeps its place in the group; Resume goes on.
+	Pause(p ...changelog.Partition)
+	Resume(p ...changelog.Partition)
+}
