@@ -35,9 +35,12 @@ type Options struct {
 	// Grace bounds how long the outcome of a Save that was sent is waited for after the caller's context ended, and how long Revoke
 	// and Close take to finish a checkpoint. Defaults to 30 s.
 	Grace time.Duration
-	// Attempts bounds how often in a row a checkpoint is done again after transient or uncertain failures before the
-	// coordinator gives up and returns the error. Defaults to 10. Commit after a decision is tried without end.
+	// Attempts bounds how many failures in a row of unknown outcome (ErrUncertain, so every unclassified one) are followed by another
+	// try before the coordinator gives up and returns the error. Defaults to 10. Transient failures, such as a server that is away,
+	// and Commit after a decision are tried without end; Hooks.Retry and the log hear of each.
 	Attempts int
+	// Backoff is the pause before the nth try, from 1. Defaults to 100 ms doubling to 30 s, with jitter.
+	Backoff func(n int) time.Duration
 	// AlarmAfter is the number of failed Commits in a row after which Hooks.Alarm is called. Defaults to 5.
 	AlarmAfter int
 	// Hint is told the positions after every committed checkpoint, for the consumer group's offsets. Errors do not matter.

@@ -1,0 +1,407 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink/internal/protocol"
+)
+
+// This file is the shell around the protocol machine: it performs effects and turns their outcome into events.
+
+// drive serves one request to its end.
+func (c *Coordinator) drive(ctx context.Context, e protocol.Event) error {
+	if c.over != nil {
+		return c.over
+	}
+	c.err, c.report = nil, Report{}
+	interrupted := false
+	for {
+		if !interrupted && ctx.Err() != nil {
+			c.m.Step(protocol.Interrupt{})
+			interrupted = true
+		}
+		var next protocol.Event
+		for _, fx := range c.m.Step(e) {
+			switch fx := fx.(type) {
+			case protocol.Done:
+				if !fx.Owned && len(c.m.Partitions()) > 0 && ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				return nil
+			case protocol.Halt:
+				c.over = c.err
+				if fx.Class == protocol.Fenced {
+					c.hookFenced(c.err)
+				}
+				return c.over
+			}
+			if a := c.perform(ctx, fx); a != nil {
+				next = a
+			}
+		}
+		e = next
+	}
+}
+
+// perform does one effect and returns the answer, nil where none is wanted.
+//
+// Which context an effect runs under is part of the protocol: what comes before the decision ends with the caller's; a Save, once
+// sent, and what follows it has a grace of its own, because its outcome must be learnt.
+func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.Event {
+	switch fx := fx.(type) {
+	case protocol.Acquire:
+		return c.acquire(ctx, fx)
+	case protocol.Open:
+		if err := c.committers[fx.Sink].Open(ctx, c.claim.of(c.o.Sinks[fx.Sink].Name)); err != nil {
+			return c.fail("open", fx.Sink, err)
+		}
+		return protocol.Opened{Sink: fx.Sink}
+	case protocol.Begin:
+		ps, err := c.o.Source.Begin(ctx, fx.Partitions)
+		if err == nil {
+			err = covers(ps, fx.Partitions)
+		}
+		if err != nil {
+			return c.fail("begin", -1, err)
+		}
+		return protocol.Begun{Positions: ps}
+	case protocol.Seek:
+		c.counters = Counters{}
+		if err := c.o.Source.Seek(ctx, fx.To); err != nil {
+			return c.fail("seek", -1, err)
+		}
+		return protocol.Sought{}
+	case protocol.Prepare:
+		return c.prepare(ctx, fx)
+	case protocol.Save:
+		return c.save(ctx, fx)
+	case protocol.Commit:
+		return c.commit(ctx, fx)
+	case protocol.End:
+		ctx, cancel := c.grace(ctx)
+		defer cancel()
+		last, err := c.store.End(ctx, c.claim.Generation)
+		if err != nil {
+			return c.fail("end", -1, err)
+		}
+		if c.unclear && last == c.cut.Checkpoint {
+			c.decided() // the unclear Save was the decision
+		}
+		c.unclear = false
+		return protocol.AllEnded{Last: int64(last)}
+	case protocol.Discard:
+		ctx, cancel := c.grace(ctx)
+		defer cancel()
+		err := c.committers[fx.Sink].Discard(ctx)
+		if fx.Sink == len(c.committers)-1 {
+			c.counters = Counters{}
+			c.releaseAll()
+			if h := c.o.Hooks.Aborted; h != nil {
+				h(c.cut, c.err)
+			}
+		}
+		if err != nil {
+			c.log.Warn("flinksink: discard failed; the next generation rolls back what is left", "bridge", c.o.Bridge, "sink", c.o.Sinks[fx.Sink].Name, "error", err)
+			return protocol.Failed{Class: classNumber(err)}
+		}
+		return protocol.Discarded{}
+	case protocol.Abort:
+		ctx, cancel := c.grace(ctx)
+		defer cancel()
+		err := c.committers[fx.Receipt.Sink].Abort(ctx, c.receipts[fx.Receipt])
+		delete(c.receipts, fx.Receipt)
+		if err != nil {
+			c.log.Warn("flinksink: abort failed; the next generation rolls back what is left", "bridge", c.o.Bridge, "sink", c.o.Sinks[fx.Receipt.Sink].Name, "error", err)
+			return protocol.Failed{Class: classNumber(err)}
+		}
+		return protocol.Aborted{}
+	case protocol.Confirm:
+		return c.confirm(ctx)
+	case protocol.Wait:
+		return c.wait(ctx, fx)
+	case protocol.Hint:
+		if h := c.o.Hooks.Committed; h != nil {
+			h(c.report)
+		}
+		if c.o.Hint != nil {
+			c.o.Hint(ctx, fx.To)
+		}
+	case protocol.Pause:
+		c.o.Source.Pause(fx.Partitions...)
+	case protocol.Resume:
+		c.o.Source.Resume(fx.Partitions...)
+	case protocol.Alarm:
+		c.log.Error("flinksink: a decided checkpoint cannot be committed", "bridge", c.o.Bridge, "tries", fx.N, "error", c.err)
+		if h := c.o.Hooks.Alarm; h != nil {
+			h(c.err, fx.N)
+		}
+	}
+	return nil
+}
+
+func (c *Coordinator) acquire(ctx context.Context, fx protocol.Acquire) protocol.Event {
+	r := AcquireRequest{Bridge: c.o.Bridge, Fingerprint: c.o.Fingerprint, Partitions: fx.Partitions, Owner: c.o.Owner, GroupGeneration: -1, GroupRestarted: c.stale}
+	if c.o.Group != nil {
+		r.GroupGeneration = c.o.Group.Generation()
+	}
+	claim, err := c.store.Acquire(ctx, r)
+	if err != nil {
+		var stale *StaleGroupError
+		if errors.As(err, &stale) {
+			c.stale = stale.Stored
+		}
+		return c.fail("acquire", -1, err)
+	}
+	c.stale, c.unclear = 0, false
+	c.claim = claim
+	if err := c.orphans(claim); err != nil {
+		return c.fail("acquire", -1, err)
+	}
+	c.counters = Counters{}
+	clear(c.receipts)
+	if h := c.o.Hooks.Acquired; h != nil {
+		h(claim)
+	}
+	a := protocol.Acquired{Generation: int64(claim.Generation.ID), Positions: claim.Positions}
+	for _, e := range claim.Ended {
+		a.Ended = append(a.Ended, protocol.Ended{Generation: int64(e.ID), Decided: len(e.Decided)})
+	}
+	return a
+}
+
+func (c *Coordinator) prepare(ctx context.Context, fx protocol.Prepare) protocol.Event {
+	if fx.Sink == 0 {
+		if !c.counters.Balanced() {
+			return c.fail("prepare", -1, &Error{Op: "prepare", Bridge: c.o.Bridge, Class: ErrLost,
+				Err: errors.New("the checkpoint does not account for every change that was read; this is a mistake in flinksink")})
+		}
+		c.cut = Cut{Generation: c.claim.Generation, Checkpoint: CheckpointID(fx.Checkpoint), From: fx.From, To: fx.To, Counters: c.counters}
+		c.began = time.Now()
+		if h := c.o.Hooks.Begun; h != nil {
+			h(c.cut)
+		}
+	}
+	got, err := c.committers[fx.Sink].Prepare(ctx, c.cut)
+	if err != nil {
+		return c.fail("prepare", fx.Sink, err)
+	}
+	if got.Empty() {
+		return protocol.Prepared{Sink: fx.Sink, Empty: true}
+	}
+	got.Sink, got.Generation, got.Checkpoint = c.o.Sinks[fx.Sink].Name, c.claim.Generation.ID, c.cut.Checkpoint
+	got.From, got.To = fx.From, fx.To
+	c.receipts[protocol.Receipt{Sink: fx.Sink, Generation: fx.Generation, Checkpoint: fx.Checkpoint}] = got
+	return protocol.Prepared{Sink: fx.Sink}
+}
+
+func (c *Coordinator) save(ctx context.Context, fx protocol.Save) protocol.Event {
+	c.releaseAll() // every Prepare has returned
+	c.report.Prepare = time.Since(c.began)
+	if h := c.o.Hooks.Prepared; h != nil {
+		h(c.cut)
+	}
+	cp := Checkpoint{ID: CheckpointID(fx.Checkpoint), From: fx.From, To: fx.To, Counters: c.counters}
+	for _, r := range fx.Receipts {
+		cp.Committables = append(cp.Committables, c.receipts[r])
+	}
+	for _, g := range fx.Settled {
+		cp.Settled = append(cp.Settled, GenerationID(g))
+	}
+	if h := c.o.Hooks.Saving; h != nil {
+		h(c.cut)
+	}
+	ctx, cancel := c.grace(ctx)
+	defer cancel()
+	sent := time.Now()
+	if err := c.store.Save(ctx, c.claim.Generation, cp); err != nil {
+		c.unclear = ClassOf(err) == ErrUncertain
+		return c.fail("save", -1, err)
+	}
+	c.report.Save = time.Since(sent)
+	c.decided()
+	return protocol.Saved{}
+}
+
+// decided notes what the checkpoint that was just saved says.
+func (c *Coordinator) decided() {
+	c.report.Generation, c.report.Checkpoint = c.cut.Generation.ID, c.cut.Checkpoint
+	c.report.To, c.report.Counters = c.cut.To, c.report.Counters.Add(c.counters)
+	c.counters = Counters{}
+	if h := c.o.Hooks.Saved; h != nil {
+		h(c.report)
+	}
+}
+
+func (c *Coordinator) commit(ctx context.Context, fx protocol.Commit) protocol.Event {
+	ctx, cancel := c.grace(ctx)
+	defer cancel()
+	began := time.Now()
+	if err := c.committers[fx.Receipt.Sink].Commit(ctx, c.receipts[fx.Receipt]); err != nil {
+		return c.fail("commit", fx.Receipt.Sink, err)
+	}
+	delete(c.receipts, fx.Receipt)
+	c.report.Commit += time.Since(began)
+	return protocol.Committed{}
+}
+
+// confirm answers whether the partitions are still this lane's to acquire. Without a consumer group nobody can say so: two processes
+// that each take their partitions back would do so for ever.
+func (c *Coordinator) confirm(ctx context.Context) protocol.Event {
+	if c.o.Group == nil {
+		return protocol.Confirmed{}
+	}
+	yes, err := c.o.Group.Confirm(ctx)
+	if err != nil {
+		c.log.Warn("flinksink: cannot ask the consumer group whether the partitions are still ours", "bridge", c.o.Bridge, "error", err)
+		return protocol.Failed{Class: classNumber(err)}
+	}
+	if yes {
+		c.log.Warn("flinksink: fenced while still assigned; acquiring again", "bridge", c.o.Bridge, "error", c.err)
+	}
+	return protocol.Confirmed{Yes: yes}
+}
+
+func (c *Coordinator) wait(ctx context.Context, fx protocol.Wait) protocol.Event {
+	c.log.Warn("flinksink: trying again", "bridge", c.o.Bridge, "try", fx.N, "error", c.err)
+	if h := c.o.Hooks.Retry; h != nil {
+		h(c.err, fx.N)
+	}
+	t := time.NewTimer(c.o.Backoff(fx.N))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return protocol.Waited{}
+	case <-ctx.Done():
+		return protocol.Failed{Class: protocol.Transient}
+	}
+}
+
+// grace returns a context that outlives ctx by Options.Grace.
+func (c *Coordinator) grace(ctx context.Context) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.AfterFunc(c.o.Grace, cancel)
+		context.AfterFunc(out, func() { t.Stop() })
+	})
+	return out, func() { stop(); cancel() }
+}
+
+// backoff doubles from 100 ms to 30 s, less up to half of it at random, so that lanes that failed together do not return together.
+func backoff(n int) time.Duration {
+	d := 100 * time.Millisecond << min(n-1, 9)
+	d = min(d, 30*time.Second)
+	return d - rand.N(d/2)
+}
+
+// fail notes a failure and returns it as an event. sink is -1 for the store, the source and the coordinator itself.
+func (c *Coordinator) fail(op string, sink int, err error) protocol.Event {
+	name := ""
+	if sink >= 0 {
+		name = c.o.Sinks[sink].Name
+	}
+	c.err = c.wrap(op, name, err)
+	return protocol.Failed{Class: classNumber(err)}
+}
+
+// wrap gives err operation, sink and bridge, unless it has them.
+func (c *Coordinator) wrap(op, sink string, err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		if e.Bridge != "" {
+			return err
+		}
+		out := *e
+		out.Bridge = c.o.Bridge
+		if out.Sink == "" {
+			out.Sink = sink
+		}
+		return &out
+	}
+	return &Error{Op: op, Sink: sink, Bridge: c.o.Bridge, Class: ClassOf(err), Err: err}
+}
+
+func (c *Coordinator) hookFenced(err error) {
+	if h := c.o.Hooks.Fenced; h != nil {
+		h(err)
+	}
+}
+
+func classNumber(err error) protocol.Class {
+	switch ClassOf(err) {
+	case ErrTransient:
+		return protocol.Transient
+	case ErrFenced:
+		return protocol.Fenced
+	case ErrRejected:
+		return protocol.Rejected
+	case ErrConfig:
+		return protocol.Config
+	case ErrLost:
+		return protocol.Lost
+	}
+	return protocol.Uncertain
+}
+
+// of returns the claim with the committables of one sink only.
+func (c Claim) of(sink string) Claim {
+	ended := c.Ended
+	c.Ended = nil
+	for _, e := range ended {
+		mine := EndedGeneration{ID: e.ID}
+		for _, d := range e.Decided {
+			if d.Sink == sink {
+				mine.Decided = append(mine.Decided, d)
+			}
+		}
+		c.Ended = append(c.Ended, mine)
+	}
+	return c
+}
+
+// orphans reports decided work of a sink that is not declared here: nobody would ever commit it.
+func (c *Coordinator) orphans(claim Claim) error {
+	for _, e := range claim.Ended {
+		for _, d := range e.Decided {
+			if !slices.ContainsFunc(c.o.Sinks, func(s Declared) bool { return s.Name == d.Sink }) {
+				return &Error{Op: "acquire", Sink: d.Sink, Class: ErrConfig, Err: fmt.Errorf(
+					"checkpoint %d.%d is decided and waits to be committed by a sink of this name, which is not declared now: declare it until that is done", e.ID, d.Checkpoint)}
+			}
+		}
+	}
+	return nil
+}
+
+// covers reports a partition that ps does not place.
+func covers(ps []changelog.Position, want []changelog.Partition) error {
+	have := make(map[changelog.Partition]bool, len(ps))
+	for _, p := range ps {
+		have[p.Partition] = true
+	}
+	for _, w := range want {
+		if !have[w] {
+			return &Error{Op: "begin", Class: ErrConfig, Err: errors.New("the source does not say where " + w.String() + " begins")}
+		}
+	}
+	return nil
+}
+
+// combine states what several sinks give together: the weakest of them, by name.
+func combine(sinks []Declared) Guarantee {
+	out := sinks[0].Sink.Guarantee()
+	name := sinks[0].Name
+	for _, d := range sinks[1:] {
+		if g := d.Sink.Guarantee(); g.Level < out.Level {
+			out, name = g, d.Name
+		}
+	}
+	if out.Level != ExactlyOnce && out.Weakest == "" {
+		out.Weakest = "sink " + name
+	}
+	return out
+}
