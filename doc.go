@@ -1,0 +1,40 @@
+// Package flinksink is the map of the house: it holds no code. flinksink takes the changelog that a Flink SQL job writes to Kafka
+// (+I, -U, +U, -D) and makes it true, exactly once, in a sink, and lets its users prove their sinks in unit tests.
+//
+// # The house
+//
+//	changelog                kind, mode, type, schema, value, row, change, position; net effect per key
+//	changelog/ddl            a Flink CREATE TABLE becomes schema, key, connector and format options
+//	changelog/format         assembly of kafka and upsert-kafka records from a table and the formats that are passed
+//	changelog/format/json    Flink's json format, by a scanner driven by the schema
+//	changelog/format/raw     Flink's raw format
+//	sink                     Committer, Store, Coordinator, guarantees, error classes
+//	sink/sinktest            the conformance suite for anybody's sink, a memory sink and store, faults
+//	sink/postgres            rows and positions in one Postgres transaction
+//	bridge                   a franz-go consumer group over the coordinator: the main job in a few lines
+//	cmd/flinksink            the same parts from a shell
+//	examples                 whole programs that run with go run
+//
+// # The order of a checkpoint
+//
+//  1. Barrier: stop between two messages, never between a -U and its +U.
+//  2. Prepare every committer, in declared order: durable, not visible.
+//  3. Save positions and receipts in the store. This is the decision.
+//  4. Commit every committer, in declared order; then the Kafka group offset, as a mere hint.
+//
+// Before 3 every failure means: abort, acquire anew, go back to the last saved positions. After 3 the only way is forward. An unclear
+// answer at 3 is settled by asking the store, never by guessing.
+//
+// # Guarantees
+//
+//	sink and mode            how                                     visible               zombie
+//	postgres InTransaction   rows and positions in one transaction   at commit, atomically fenced by generation row
+//
+// The other rows of the design (postgres Prepared and Staged, kafka, s3, elastic) are not built yet. Coordinator.Guarantee, printed at
+// start by the bridge's command, states what an actual combination gives and names its weakest link.
+//
+// # Where to begin
+//
+// A user reads examples/postgres and package bridge. An author of a sink reads package sink and then sink/sinktest. A maintainer reads
+// docs/design.md.
+package flinksink
