@@ -19,7 +19,10 @@ func (c *Coordinator) drive(ctx context.Context, e protocol.Event) error {
 	if c.over != nil {
 		return c.over
 	}
-	c.err, c.report = nil, Report{}
+	if _, ok := e.(protocol.WriteFailed); !ok { // which comes with its error
+		c.err = nil
+	}
+	c.report = Report{}
 	interrupted := false
 	for {
 		if !interrupted && ctx.Err() != nil {
