@@ -1,0 +1,294 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// The suite is worth what it catches: here are implementations with one mistake each, and the law that must name it.
+var wrongs = []struct {
+	name  string
+	law   string
+	inTx  bool
+	wrong mistake
+}{
+	{"rows are visible at Prepare", "L01", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return visibleEarly{c} }}},
+	{"the batch is not copied", "L02", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return keepsBatch{c.(*committer)} }}},
+	{"positions move without rows", "L02", true, mistake{store: func(p *process, s sink.Store) sink.Store { return positionsOnly{s, p} }}},
+	{"Discard is ignored", "L03", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return ignoresDiscard{c} }}},
+	{"Discard is ignored in a transaction", "L03", true, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return ignoresDiscard{c} }}},
+	{"the second Abort fails", "L04", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return abortOnce{c, p} }}},
+	{"a guarantee that is none", "L05", false, mistake{guarantee: &sink.Guarantee{}}},
+	{"the second Commit is ErrLost", "L06", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitOnce{c, p} }}},
+	{"the second Commit doubles", "L06", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitDoubles{c, p} }}},
+	{"Commit needs the memory of its process", "L06", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return &forgetful{Committer: c} }}},
+	{"what is not there was committed", "L07", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return absenceIsProof{c} }}},
+	{"Abort is ignored", "L07", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return ignoresAbort{c} }}},
+	{"positions move at Prepare", "L08", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return movesEarly{c, p} }}},
+	{"Open aborts what was decided", "L09", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return abortsDecided{c} }}},
+	{"Open commits what was decided again", "L09", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitDoubles{c, p} }}},
+	{"claims are not transitive", "L10", false, mistake{store: func(p *process, s sink.Store) sink.Store { return shortClaims{s, p} }}},
+	{"Settled is forgotten", "L10", true, mistake{store: func(p *process, s sink.Store) sink.Store { return neverSettles{s} }}},
+	{"Close commits", "L11", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return &closeCommits{Committer: c} }}},
+	{"Save checks no fence", "L12", false, mistake{store: func(p *process, s sink.Store) sink.Store { return noFence{s, p} }}},
+	{"Save checks no fence in a transaction", "L12", true, mistake{store: func(p *process, s sink.Store) sink.Store { return noFence{s, p} }}},
+	{"Abort drops whatever the bridge has prepared", "L13", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return abortsAll{c, p} }}},
+	{"Open rolls back the neighbours' work", "L14", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return openSweepsAll{c, p} }}},
+	{"what is left of a generation is saved", "L15", false, mistake{store: func(p *process, s sink.Store) sink.Store { return savesTheRest{s, p} }}},
+	{"Open works once", "L16", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return &opensOnce{Committer: c} }}},
+	{"the leader epoch is lost", "L17", false, mistake{store: func(p *process, s sink.Store) sink.Store { return offsetsOnly{s} }}},
+	{"generation numbers are used again", "L17", false, mistake{store: func(p *process, s sink.Store) sink.Store { return reusesNumbers{s, p} }}},
+	{"Save does not compare", "L18", false, mistake{store: func(p *process, s sink.Store) sink.Store { return noCompare{s, p} }}},
+	{"Save does not compare in a transaction", "L18", true, mistake{store: func(p *process, s sink.Store) sink.Store { return noCompare{s, p} }}},
+	{"Save compares partition by partition", "L18", false, mistake{store: func(p *process, s sink.Store) sink.Store { return savesInParts{s, p} }}},
+	{"the same checkpoint again is refused", "L19", false, mistake{store: func(p *process, s sink.Store) sink.Store { return &savesOnce{Store: s} }}},
+	{"End knows its own generation only", "L20", false, mistake{store: func(p *process, s sink.Store) sink.Store { return endForgets{s, p} }}},
+	{"End fences others", "L21", false, mistake{store: func(p *process, s sink.Store) sink.Store { return endsAll{s, p} }}},
+	{"End tells and does not end", "L21", true, mistake{store: func(p *process, s sink.Store) sink.Store { return endsNothing{s, p} }}},
+	{"an empty checkpoint is not saved", "L22", false, mistake{store: func(p *process, s sink.Store) sink.Store { return skipsEmpty{s} }}},
+	{"the fingerprint is not compared", "L23", false, mistake{store: func(p *process, s sink.Store) sink.Store { return anyBridge{s, p} }}},
+	{"any group generation may acquire", "L24", false, mistake{store: func(p *process, s sink.Store) sink.Store { return anyGroup{s} }}},
+	{"GroupRestarted is believed blindly", "L24", false, mistake{store: func(p *process, s sink.Store) sink.Store { return believesRestart{s, p} }}},
+	{"deletes run after upserts", "L25", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return byKind{c, true} }}},
+	{"deletes run before upserts", "L25", true, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return byKind{c, false} }}},
+	{"equal rows are one row", "L26", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return equalIsOne{c} }}},
+	{"Save is sent after its context ended and called transient", "L27", false, mistake{store: func(p *process, s sink.Store) sink.Store { return liesAboutContext{s} }}},
+	{"an answer that was lost is called transient", "L28", true, mistake{store: func(p *process, s sink.Store) sink.Store { return lostIsTransient{s} }}},
+	{"Open fences nobody", "L29", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return noSettling{c} }}},
+}
+
+func TestWrongImplementationsAreCaught(t *testing.T) {
+	caught := make(map[string]bool)
+	for _, x := range wrongs {
+		t.Run(x.law+" "+x.name, func(t *testing.T) {
+			broken := violated(t, Check(t.Context(), x.wrong.harness(x.inTx)))
+			if !slices.Contains(broken, x.law) {
+				t.Errorf("law %s did not see it; %v did", x.law, broken)
+			}
+			caught[x.law] = true
+		})
+	}
+	// A law that no mistake ever broke proves nothing.
+	for _, l := range Laws() {
+		if !caught[l.ID] {
+			t.Errorf("no wrong implementation breaks %s: %s", l.ID, l.Sentence)
+		}
+	}
+}
+
+// Every violation must tell its law, what was seen and the calls before it.
+func TestViolationText(t *testing.T) {
+	err := Check(t.Context(), wrongs[0].wrong.harness(false))
+	var v *Violation
+	if !errors.As(err, &v) {
+		t.Fatalf("no violation in %v", err)
+	}
+	const want = `sinktest: L01 is broken: Nothing that was written or prepared is visible before its checkpoint is decided.
+  seen: after Prepare, readers see 2 rows [{1 z} {3 c}]; expected are 2 rows [{1 a} {2 b}]
+  after:
+    A: Acquire [0] = generation 1 from [], ended []
+    A: Open generation 1
+    A: Write 2 changes up to [0@2]
+    A: Prepare checkpoint 1 = receipt of 26 bytes
+    A: Save checkpoint 1 of generation 1, [0@0] to [0@2], settled []
+    A: Commit checkpoint 1 of generation 1
+    readers see 2 rows
+    A: Write 3 changes up to [0@5]
+    readers see 2 rows
+    A: Prepare checkpoint 2 = receipt of 26 bytes
+    readers see 2 rows`
+	if v.Error() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", v, want)
+	}
+}
+
+func violated(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	var ids []string
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var v *Violation
+		if !errors.As(e, &v) {
+			t.Fatalf("the suite failed by itself: %v", e)
+		}
+		ids = append(ids, v.Law.ID)
+	}
+	return ids
+}
+
+// mistake wraps the clients of the memory sink.
+type mistake struct {
+	committer func(p *process, c sink.Committer) sink.Committer
+	store     func(p *process, s sink.Store) sink.Store
+	guarantee *sink.Guarantee
+}
+
+// process is what a mistake may reach: the server, and what mistakes keep there.
+type process struct {
+	srv   *Server
+	inner *committer // of an InTransaction sink
+	notes map[workName]any
+}
+
+func (m mistake) harness(inTx bool) Harness {
+	var srv *Server
+	var notes map[workName]any
+	h := Harness{
+		InTransaction: inTx,
+		Reset: func(context.Context, *changelog.Table) error {
+			srv, notes = NewServer(), make(map[workName]any)
+			return nil
+		},
+		Connect: func(context.Context, *changelog.Table) (Client, error) {
+			p := &process{srv: srv, notes: notes}
+			c := Client{Sink: wrongSink{NewSink(srv, &SinkOptions{InTransaction: inTx}), m, p}}
+			if !inTx {
+				c.Store = NewStore(srv)
+				if m.store != nil {
+					c.Store = m.store(p, c.Store)
+				}
+			}
+			return c, nil
+		},
+		Rows: func(_ context.Context, t *changelog.Table) ([]Row, error) { return FixtureRows(srv.Table(t.Name)), nil },
+	}
+	return h
+}
+
+type wrongSink struct {
+	*Sink
+	m mistake
+	p *process
+}
+
+func (k wrongSink) Guarantee() sink.Guarantee {
+	g := k.Sink.Guarantee()
+	if k.m.guarantee != nil {
+		g = *k.m.guarantee
+	}
+	return g
+}
+
+func (k wrongSink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
+	c, err := k.Sink.Lane(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	own, inTx := c.(*ownStore)
+	if inTx {
+		k.p.inner = own.committer
+		c = struct{ sink.Committer }{own}
+	}
+	if k.m.committer != nil {
+		c = k.m.committer(k.p, c)
+	}
+	if !inTx {
+		return c, nil
+	}
+	var s sink.Store = own
+	if k.m.store != nil {
+		s = k.m.store(k.p, s)
+	}
+	return &wrongOwn{Committer: c, Store: s}, nil
+}
+
+type wrongOwn struct {
+	sink.Committer
+	sink.Store
+}
+
+func (o *wrongOwn) Close(ctx context.Context) error { return o.Committer.Close(ctx) }
+
+// locked runs f on the server as a call would.
+func (p *process) locked(f func(b *bridgeState, st *sinkState)) {
+	p.srv.mu.Lock()
+	defer p.srv.mu.Unlock()
+	if b := p.srv.store[Bridge]; b != nil {
+		f(b, p.srv.sink(sinkName{Bridge, SinkName}))
+	}
+}
+
+func name(c sink.Committable) workName { return workName{c.Generation, c.Checkpoint} }
+
+func lost(op string) error {
+	return &sink.Error{Op: op, Class: sink.ErrLost, Err: fmt.Errorf("gone")}
+}
+
+// A convergent sink keeps the laws that are left to it, and must not be taken for more.
+func TestConvergent(t *testing.T) {
+	m := mistake{
+		committer: func(_ *process, c sink.Committer) sink.Committer { return visibleEarly{c} },
+		guarantee: &sink.Guarantee{Level: sink.Convergent, How: "early", Visible: "early", Zombie: "overwritten", Weakest: "the sink", Cure: "two phases"},
+	}
+	h := m.harness(false)
+	if broken := violated(t, Check(t.Context(), h)); !slices.Contains(broken, "L01") || !slices.Contains(broken, "L05") {
+		t.Errorf("taken for exactly once, it broke %v only", broken)
+	}
+	h.Convergent = true
+	if err := Check(t.Context(), h); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHarnessIsChecked(t *testing.T) {
+	good := mistake{}.harness(false)
+	for name, spoil := range map[string]func(h *Harness){
+		"Connect is missing":    func(h *Harness) { h.Connect = nil },
+		"Reset is missing":      func(h *Harness) { h.Reset = nil },
+		"Rows is missing":       func(h *Harness) { h.Rows = nil },
+		"cannot be Convergent":  func(h *Harness) { h.Convergent, h.InTransaction = true, true },
+		"its own store":         func(h *Harness) { h.InTransaction = true },
+		`"L99", which does not`: func(h *Harness) { h.Skip = map[string]string{"L99": "why"} },
+		"no reason for L01":     func(h *Harness) { h.Skip = map[string]string{"L01": " "} },
+		"Harness.Reset: no disk": func(h *Harness) {
+			h.Reset = func(context.Context, *changelog.Table) error { return errors.New("no disk") }
+		},
+		"neither a Sink nor a": func(h *Harness) {
+			h.Connect = func(context.Context, *changelog.Table) (Client, error) { return Client{}, nil }
+		},
+	} {
+		h := good
+		spoil(&h)
+		if err := Check(t.Context(), h); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("expected %q, got %v", name, err)
+		}
+	}
+	good.Skip = map[string]string{"L01": "shown to whoever runs it"}
+	if err := Check(t.Context(), good); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every client that a law opened is released when the law is over, also one that was violated.
+func TestClientsAreReleased(t *testing.T) {
+	for _, m := range []mistake{{}, wrongs[0].wrong} {
+		h := m.harness(false)
+		open, connect, reset := 0, h.Connect, h.Reset
+		h.Reset = func(ctx context.Context, table *changelog.Table) error {
+			if open != 0 {
+				t.Errorf("%d clients were open at Reset", open)
+			}
+			return reset(ctx, table)
+		}
+		h.Connect = func(ctx context.Context, table *changelog.Table) (Client, error) {
+			c, err := connect(ctx, table)
+			open++
+			c.Release = sync.OnceFunc(func() { open-- })
+			return c, err
+		}
+		_ = Check(t.Context(), h)
+		if open != 0 {
+			t.Errorf("%d clients were open at the end", open)
+		}
+	}
+}
