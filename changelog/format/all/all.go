@@ -1,0 +1,14 @@
+// Package all lists every wire format of this module, for programs that take a table's format from its options. A program that
+// knows its formats passes those alone, and links no others.
+package all
+
+import (
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/json"
+	"github.com/flinksink/flinksink/changelog/format/raw"
+)
+
+// Formats returns one value of each format, sorted by name, in a new slice.
+func Formats() []changelog.Format {
+	return []changelog.Format{json.Format{}, raw.Format{}}
+}

@@ -1,0 +1,41 @@
+package format_test
+
+import (
+	"fmt"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/changelog/format"
+	"github.com/flinksink/flinksink/changelog/format/json"
+)
+
+func ExampleNew() {
+	table, err := ddl.Find(`CREATE TABLE orders (id BIGINT, item STRING, PRIMARY KEY (id) NOT ENFORCED) WITH (
+	  'connector' = 'upsert-kafka', 'topic' = 'orders', 'key.format' = 'json', 'value.format' = 'json')`, "orders")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := format.New(table, []changelog.Format{json.Format{}}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b := changelog.NewBatch(d.Table())
+	for _, r := range []changelog.Record{
+		{Offset: 0, Key: []byte(`{"id":7}`), Value: []byte(`{"id":7,"item":"tea"}`)},
+		{Offset: 1, Key: []byte(`{"id":7}`)},
+		{Offset: 2, Key: []byte(`{"id":8}`), Value: []byte(`{"id":"eight","item":"tea"}`)},
+	} {
+		if err := d.Decode(b, &r); err != nil {
+			fmt.Println(err)
+		}
+	}
+	for _, c := range b.Changes {
+		fmt.Println(c.Kind, c.Offset, c.Row[0].Int(), c.Row[1].Str(), c.KeyOnly)
+	}
+	// Output:
+	// changelog: value field id: not a value of type BIGINT NOT NULL
+	// +I 0 7 tea false
+	// -D 1 7  true
+}

@@ -1,0 +1,158 @@
+// Package raw reads Flink's format 'raw': one column as its bytes.
+//
+// # Overview
+//
+// Text is in the charset of 'charset'; BYTES are as they are; numbers are IEEE 754 or two's complement of the type's size, in the byte
+// order of 'endianness'. It agrees with RawFormatDeserializationSchema of Flink 2.2. Kafka's null is the value NULL; an empty payload is
+// an empty text.
+//
+// # Guesses
+//
+// Bytes that are no text in the charset (Flink puts U+FFFD there) and a BOOLEAN byte other than 0 and 1 (Flink: TRUE) are an error unless
+// the Payload is Lenient.
+//
+// # Not covered
+//
+// Encoding: NewEncoder says so. RAW types. Charsets other than UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII.
+package raw
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/flinksink/flinksink/changelog"
+)
+
+// Format is Flink's format 'raw'.
+type Format struct{}
+
+var _ changelog.Format = Format{}
+
+// Name returns "raw".
+func (Format) Name() string { return "raw" }
+
+// Mode returns changelog.Append: the format knows no kinds of change.
+func (Format) Mode() changelog.Mode { return changelog.Append }
+
+// NewEncoder returns an error: the format is read only so far.
+func (Format) NewEncoder(changelog.Payload) (changelog.PayloadEncoder, error) {
+	return nil, errors.New("raw: writing the format 'raw' is not available yet; it can be read")
+}
+
+// NewDecoder returns a *Decoder for p. Errors name the option or the column; all contradictions are joined in one error.
+func (Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error) {
+	d := &Decoder{order: binary.BigEndian, lenient: p.Lenient}
+	var errs []error
+	names := make([]string, 0, len(p.Options))
+	for name := range p.Options {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		v := p.Options[name]
+		switch name {
+		case "charset":
+			if d.charset = charsetOf(v); d.charset == noCharset {
+				errs = append(errs, fmt.Errorf("raw: option 'charset' is %q; this format reads UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII", v))
+			}
+		case "endianness":
+			switch strings.ToLower(v) {
+			case "big-endian":
+			case "little-endian":
+				d.order = binary.LittleEndian
+			default:
+				errs = append(errs, errors.New("raw: option 'endianness' must be 'big-endian' or 'little-endian'"))
+			}
+		default:
+			errs = append(errs, fmt.Errorf("raw: unknown option '%s'; the format has 'charset' and 'endianness'", name))
+		}
+	}
+	if len(p.Columns) != 1 {
+		errs = append(errs, fmt.Errorf("raw: the format takes a single column, and the payload has %d: %s", len(p.Columns), strings.Join(p.Names, ", ")))
+		return nil, errors.Join(errs...)
+	}
+	d.column = p.Columns[0]
+	c := &p.Table.Schema.Columns[d.column]
+	d.typ = &c.Type
+	switch d.typ.Root {
+	case changelog.RootChar, changelog.RootVarchar, changelog.RootBinary, changelog.RootVarbinary:
+	case changelog.RootBoolean, changelog.RootTinyInt:
+		d.size = 1
+	case changelog.RootSmallInt:
+		d.size = 2
+	case changelog.RootInt, changelog.RootFloat:
+		d.size = 4
+	case changelog.RootBigInt, changelog.RootDouble:
+		d.size = 8
+	default:
+		errs = append(errs, fmt.Errorf("raw: column %s: the format has no type %s", c.Name, c.Type))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Decoder decodes payloads of format 'raw'. It is safe for use by several goroutines.
+type Decoder struct {
+	column  int
+	typ     *changelog.Type
+	size    int // of the type's values in bytes; 0 for text and bytes
+	charset charset
+	order   binary.ByteOrder
+	lenient bool
+}
+
+// DecodeNull appends the row of Kafka's null: the column is NULL.
+func (d *Decoder) DecodeNull(b *changelog.Batch, _ *changelog.Record) error {
+	b.Append(changelog.Change{Kind: changelog.Insert, Row: b.NewRow()})
+	return nil
+}
+
+// DecodePayload implements [changelog.PayloadDecoder].
+func (d *Decoder) DecodePayload(b *changelog.Batch, p []byte, _ *changelog.Record) error {
+	v, reason := d.value(b, p)
+	if reason != "" {
+		return &changelog.DataError{Field: b.Table.Schema.Columns[d.column].Name, Reason: reason}
+	}
+	row := b.NewRow()
+	row[d.column] = v
+	b.Append(changelog.Change{Kind: changelog.Insert, Row: row})
+	return nil
+}
+
+func (d *Decoder) value(b *changelog.Batch, p []byte) (v changelog.Value, reason string) {
+	if d.size > 0 && len(p) != d.size {
+		return v, fmt.Sprintf("%d bytes where a %s has %d", len(p), d.typ, d.size)
+	}
+	switch d.typ.Root {
+	case changelog.RootBoolean:
+		if p[0] > 1 && !d.lenient {
+			return v, "a byte that is neither 0 nor 1; Flink would read TRUE"
+		}
+		return changelog.BoolValue(p[0] != 0), ""
+	case changelog.RootTinyInt:
+		return changelog.IntValue(int64(int8(p[0]))), ""
+	case changelog.RootSmallInt:
+		return changelog.IntValue(int64(int16(d.order.Uint16(p)))), ""
+	case changelog.RootInt:
+		return changelog.IntValue(int64(int32(d.order.Uint32(p)))), ""
+	case changelog.RootBigInt:
+		return changelog.IntValue(int64(d.order.Uint64(p))), ""
+	case changelog.RootFloat:
+		return changelog.FloatValue(math.Float32frombits(d.order.Uint32(p))), ""
+	case changelog.RootDouble:
+		return changelog.DoubleValue(math.Float64frombits(d.order.Uint64(p))), ""
+	case changelog.RootBinary, changelog.RootVarbinary:
+		return changelog.BytesValue(p), ""
+	}
+	s, clean := d.charset.decode(b, p)
+	if !clean && !d.lenient {
+		return v, "bytes that are no text in the charset " + d.charset.String() + "; Flink would put U+FFFD there"
+	}
+	return changelog.StringBytesValue(s), ""
+}
