@@ -45,7 +45,7 @@ type Decoder interface {
 	Table() *Table
 	// Decode appends the changes of r, zero or more, to b, with their positions set. Rows may point into r.Key and r.Value;
 	// b.Pin counts that. An error is a *DataError with all coordinates, and b holds the changes it held before.
-	// Decoders of one table may be used by several goroutines only if each has its own.
+	// A Decoder is safe for use by several goroutines, each with its own batch.
 	Decode(b *Batch, r *Record) error
 }
 
@@ -56,12 +56,14 @@ type Encoder interface {
 	Encode(r *Record, c *Change) error
 }
 
-// PayloadDecoder decodes one payload, the key or the value of a record, in one wire format.
+// PayloadDecoder decodes one payload, the key or the value of a record, in one wire format. It is safe for use by several
+// goroutines, each with its own batch.
 type PayloadDecoder interface {
 	// DecodePayload appends one change for each row that the payload holds, zero or more, with Kind and Row set. Rows are
 	// b.NewRow(), as wide as the table; only the columns the decoder was made for are filled. payload is not null; rows may
 	// point into it. r is the record it is part of. An error is a *DataError; its Field and Reason suffice, and what was appended
-	// before it does no harm: the caller drops it.
+	// before it does no harm: the caller drops it. A change whose Row is nil is Flink's null row, which only a lenient decoder of a
+	// format that has it (json) hands on; what becomes of it is the record's business.
 	DecodePayload(b *Batch, payload []byte, r *Record) error
 }
 

@@ -29,7 +29,8 @@ func (m Mode) String() string {
 	return "[" + strings.Join(s, ",") + "]"
 }
 
-// ParseMode reads what String prints, spaces between the letters allowed.
+// ParseMode reads what String prints and what Flink's plans print, spaces between the letters allowed. PD, a delete that knows only
+// its key, counts as D.
 func ParseMode(s string) (Mode, error) {
 	body, ok := strings.CutPrefix(strings.TrimSpace(s), "[")
 	if ok {
@@ -39,11 +40,14 @@ func ParseMode(s string) (Mode, error) {
 		return 0, fmt.Errorf("changelog: %q is no changelog mode: expected a form such as [I,UA,D]", s)
 	}
 	var m Mode
+	if strings.TrimSpace(body) == "" {
+		return 0, nil
+	}
 	for _, part := range strings.Split(body, ",") {
 		part = strings.TrimSpace(part)
 		found := false
 		for k := Insert; k <= Delete; k++ {
-			if part == k.PlanLetters() {
+			if part == k.PlanLetters() || k == Delete && part == "PD" {
 				m |= 1 << k
 				found = true
 			}

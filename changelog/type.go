@@ -49,7 +49,7 @@ type Type struct {
 	Key       *Type        // MAP
 	Elem      *Type        // ARRAY, MULTISET; the value of a MAP
 	Fields    []Field      // ROW, STRUCTURED
-	Name      string       // STRUCTURED, RAW: class or type name
+	Name      string       // RAW, STRUCTURED: the class; a user-defined type that is known by its name: that, in back-quotes
 	Snapshot  string       // RAW: the serializer snapshot
 }
 
