@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// configf returns an ErrConfig.
+func configf(format string, a ...any) error {
+	return &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf(format, a...)}
+}
+
+// check compares every table with the server's catalogue and returns how to write into it. All that does not fit is one ErrConfig.
+func (s *Sink) check(ctx context.Context, tables []*changelog.Table) ([]*target, error) {
+	if len(tables) == 0 {
+		return nil, configf("the lane has no tables: name those whose batches will be written (Options.Tables)")
+	}
+	if len(tables) > 1 && s.into != (qualified{}) {
+		return nil, configf("one table is named to write into (%s), but the lane has %d source tables: name none, so that each goes into the table of its own name", s.into.SQL(), len(tables))
+	}
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	var out []*target
+	var problems []error
+	for _, t := range tables {
+		if err := s.checkNames(t); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		found, err := readTable(ctx, conn, s.name(t))
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			problems = append(problems, s.missing(ctx, conn, t))
+			continue
+		}
+		tg, errs := s.compare(t, found)
+		problems = append(problems, errs...)
+		out = append(out, tg)
+	}
+	if len(problems) > 0 {
+		return nil, &sink.Error{Class: sink.ErrConfig, Err: errors.Join(problems...)}
+	}
+	return out, nil
+}
+
+// checkNames finds what is wrong with a table before the server is asked.
+func (s *Sink) checkNames(t *changelog.Table) error {
+	if err := t.Schema.Validate(); err != nil {
+		return err
+	}
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	if err := checkIdent("table", s.name(t).table); err != nil {
+		errs = append(errs, err)
+	}
+	if len(t.Schema.Key) == 0 && t.Mode != changelog.Append {
+		bad("table %q has no key, and its topic can hold updates and deletes (mode %s): a row that goes away cannot be told from its equals: declare a PRIMARY KEY", t.Name, t.Mode)
+	}
+	isKey := keyColumns(t.Schema)
+	from := make(map[string]string)
+	for i := range t.Schema.Columns {
+		source := t.Schema.Columns[i].Name
+		name := s.column(source)
+		if name == "" {
+			if isKey[i] {
+				bad("Options.Columns leaves out %q, which is part of the key: give it a name", source)
+			}
+			continue
+		}
+		if err := checkIdent("column", name); err != nil {
+			errs = append(errs, err)
+		}
+		if other, twice := from[name]; twice {
+			bad("source columns %q and %q both go into column %s: change Options.Columns", other, source, quote(name))
+		}
+		from[name] = source
+	}
+	if len(from) == 0 {
+		bad("Options.Columns leaves out every column of table %q", t.Name)
+	}
+	for source := range s.o.Columns {
+		if t.Schema.Index(source) < 0 && s.into != (qualified{}) {
+			bad("Options.Columns renames %q, which is no column of table %q", source, t.Name)
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// missing says that the table is not there, what would make it, and what may have been meant.
+func (s *Sink) missing(ctx context.Context, q querier, t *changelog.Table) error {
+	name := s.name(t)
+	var like string
+	err := q.QueryRow(ctx, `SELECT coalesce(min(format('%I.%I', n.nspname, c.relname)), '') FROM pg_catalog.pg_class c
+		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE lower(c.relname) = lower($1) AND c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')`, name.table).Scan(&like)
+	if err != nil {
+		return err
+	}
+	hint := ""
+	if like != "" {
+		hint = fmt.Sprintf(" (there is %s; names are compared exactly)", like)
+	}
+	return fmt.Errorf("table %s does not exist%s: set Options.CreateTable, or run\n%s;", name.SQL(), hint, s.SQL(t))
+}
+
+// compare returns how to write rows of t into the table that was found, and everything that is wrong with it.
+func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
+	var errs []error
+	at := found.name.SQL()
+	bad := func(format string, a ...any) {
+		errs = append(errs, fmt.Errorf("table "+strings.ReplaceAll(at, "%", "%%")+": "+format, a...))
+	}
+	keyed := len(t.Schema.Key) > 0
+	switch {
+	case found.kind == 'f':
+		bad("it is a foreign table, which does not commit together with the positions: name a table of this database")
+	case found.kind != 'r' && found.kind != 'p':
+		bad("it is a view, an index or a sequence: name the table behind it")
+	case found.persistence == 'u':
+		bad("it is UNLOGGED: a crash of the server would empty it and keep the positions: run ALTER TABLE %s SET LOGGED", at)
+	case found.persistence == 't':
+		bad("it is a temporary table: name a permanent one")
+	case found.rules && keyed:
+		bad("it has rules, with which the server refuses ON CONFLICT: use triggers instead")
+	}
+	tg := &target{table: t, name: found.name}
+	isKey := keyColumns(t.Schema)
+	needs := []string{}
+	for i := range t.Schema.Columns {
+		source := &t.Schema.Columns[i]
+		name := s.column(source.Name)
+		if name == "" {
+			continue
+		}
+		col := found.column(name)
+		if col == nil {
+			want, _ := sqlType(&source.Type, rule{key: isKey[i], truncate: s.o.TruncateNanos})
+			hint := ""
+			if like := found.similar(name); like != "" {
+				hint = fmt.Sprintf(" (there is %s; names are compared exactly)", quote(like))
+			}
+			bad("column %s is missing%s: run ALTER TABLE %s ADD COLUMN %s %s, or rename or leave it out in Options.Columns", quote(name), hint, at, quote(name), want)
+			continue
+		}
+		if problem := col.unwritable(); problem != "" {
+			bad("column %s %s", quote(name), problem)
+			continue
+		}
+		bind, err := fit(&source.Type, &col.typ, rule{key: isKey[i], truncate: s.o.TruncateNanos})
+		if err != nil {
+			bad("column %s: %w", quote(name), err)
+			continue
+		}
+		if isKey[i] && col.loose {
+			bad("column %s has a nondeterministic collation, which takes different keys for equal: use a deterministic one", quote(name))
+		}
+		needs = append(needs, col.lacks(keyed, isKey[i])...)
+		tg.columns = append(tg.columns, column{source: i, name: name, key: isKey[i], notNull: col.notNull, shown: col.typ.shown, bind: bind})
+	}
+	for i := range found.columns {
+		col := &found.columns[i]
+		if col.notNull && !col.filled && !slices.ContainsFunc(tg.columns, func(c column) bool { return c.name == col.name }) && !s.takes(t, col.name) {
+			bad("column %s is NOT NULL, has no default and no source column: give it a default, or run ALTER TABLE %s ALTER COLUMN %s DROP NOT NULL", quote(col.name), at, quote(col.name))
+		}
+	}
+	if (t.Mode.Contains(changelog.Delete) || t.Mode.Contains(changelog.UpdateBefore)) && !found.mayDelete {
+		needs = append(needs, "DELETE")
+	}
+	if len(needs) > 0 {
+		slices.Sort(needs)
+		needs = slices.Compact(needs)
+		bad("role %s may not %s: run GRANT %s ON %s TO %s", quote(found.role), strings.Join(needs, ", "), strings.Join(needs, ", "), at, quote(found.role))
+	}
+	if keyed {
+		if problem := s.uniqueOver(t, found); problem != "" {
+			bad("%s", problem)
+		}
+	}
+	if len(errs) == 0 {
+		tg.prepare()
+	}
+	return tg, errs
+}
+
+// takes reports whether a source column goes into the column.
+func (s *Sink) takes(t *changelog.Table, name string) bool {
+	return slices.ContainsFunc(t.Schema.Columns, func(c changelog.Column) bool { return s.column(c.Name) == name })
+}
+
+// uniqueOver says that no unique index covers exactly the key, which ON CONFLICT needs, and why those that come near do not count.
+func (s *Sink) uniqueOver(t *changelog.Table, found *pgTable) string {
+	var want []string
+	for _, k := range t.Schema.Key {
+		want = append(want, s.column(t.Schema.Columns[k].Name))
+	}
+	slices.Sort(want)
+	var near []string
+	for _, ix := range found.indexes {
+		got := slices.Clone(ix.columns)
+		slices.Sort(got)
+		same := slices.Equal(got, want)
+		switch {
+		case same && ix.problem == "":
+			return ""
+		case same:
+			near = append(near, fmt.Sprintf("%s is %s", quote(ix.name), ix.problem))
+		case ix.problem == "expression":
+			near = append(near, fmt.Sprintf("%s is over an expression", quote(ix.name)))
+		}
+	}
+	why := ""
+	if len(near) > 0 {
+		why = " (" + strings.Join(near, "; ") + ", which does not count)"
+	}
+	cols := strings.Join(s.keyNames(t), ", ")
+	return fmt.Sprintf("there is no unique index over exactly the key (%s)%s: run CREATE UNIQUE INDEX ON %s (%s)", cols, why, found.name.SQL(), cols)
+}

@@ -1,0 +1,214 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// committer is one lane's writer and its store. Calls come from one goroutine at a time; Read alone may come from any.
+type committer struct {
+	s       *Sink
+	lane    sink.Lane
+	targets []*target // one for each of lane.Tables
+	apply   applier
+
+	gen    sink.Generation // that the last Acquire of this committer made
+	opened bool            // Open was called for gen
+
+	tx     *transaction // of the current checkpoint; nil before its first Write
+	rows   int          // changes written into tx
+	broken error        // why the current checkpoint can only be discarded
+}
+
+// Open checks the target table again: it may have been altered since the lane was made.
+//
+// There is nothing to fence, to commit or to roll back here. Acquire has ended the older generations together with their transactions, and
+// holds for ever (see there). What they had decided was visible with their Save, and what they had not died with its transaction.
+func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
+	c.drop(ctx)
+	c.opened = false
+	if claim.Generation.Bridge != c.gen.Bridge || claim.Generation.ID != c.gen.ID || c.gen.ID == 0 {
+		return c.fail("open", sink.ErrConfig, fmt.Errorf("generation %d was acquired from another store, but this sink commits its rows "+
+			"together with the positions: it has to be the store of its lane (leave Options.Store empty)", claim.Generation.ID))
+	}
+	for _, e := range claim.Ended {
+		for _, d := range e.Decided {
+			if d.Sink == c.lane.Sink && !d.Empty() {
+				return c.fail("open", sink.ErrConfig, fmt.Errorf("checkpoint %d.%d was prepared by another mode of this sink and waits to be committed: "+
+					"run the bridge in that mode until it is", e.ID, d.Checkpoint))
+			}
+		}
+	}
+	targets, err := c.s.check(ctx, c.lane.Tables)
+	if err != nil {
+		return c.fail("open", undone(err), err)
+	}
+	c.targets, c.opened = targets, true
+	return nil
+}
+
+// Write sends the batch to the server, into the checkpoint's open transaction, which its first batch opens. Nothing of b is kept.
+//
+// Any failure is the end of the checkpoint: its transaction is rolled back at once, and the checkpoint refuses all but Discard.
+func (c *committer) Write(ctx context.Context, b *changelog.Batch) error {
+	if c.broken != nil {
+		return c.broken
+	}
+	if !c.opened {
+		return c.fail("write", sink.ErrConfig, errors.New("Write before Open: a mistake of the caller"))
+	}
+	tg := c.target(b.Table)
+	if tg == nil {
+		return c.fail("write", sink.ErrConfig, fmt.Errorf("table %q is not one of the lane's", b.Table.Name))
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if c.tx == nil {
+		t, err := c.s.beginFor(ctx, c.gen)
+		if err != nil {
+			return c.spoil(ctx, "write", err)
+		}
+		c.tx = t
+	}
+	c.rows += b.Len()
+	if err := c.apply.batch(ctx, c.tx, tg, b.Changes); err != nil {
+		return c.spoil(ctx, "write", err)
+	}
+	return nil
+}
+
+// Prepare has the server check what is deferred to the end of the transaction. The rows stay in the open transaction for Save to commit,
+// and the receipt is empty: there is nothing to commit afterwards.
+func (c *committer) Prepare(ctx context.Context, _ sink.Cut) (sink.Committable, error) {
+	if c.broken != nil {
+		return sink.Committable{}, c.broken
+	}
+	if c.tx == nil {
+		return sink.Committable{}, nil
+	}
+	// A deferred constraint would speak up at COMMIT, in Save, where it could not be told which sink's rows are to blame.
+	if _, err := c.tx.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
+		return sink.Committable{}, c.spoil(ctx, "prepare", err)
+	}
+	return sink.Committable{}, nil
+}
+
+// Discard rolls the open transaction back.
+func (c *committer) Discard(ctx context.Context) error {
+	c.drop(ctx)
+	return nil
+}
+
+// Commit has nothing to do: Save made the rows visible. If they still wait, another store decided, and they would be lost.
+func (c *committer) Commit(context.Context, sink.Committable) error {
+	if c.tx != nil {
+		return c.fail("commit", sink.ErrConfig, errors.New("the checkpoint was saved in another store, while this sink's rows wait for its own Save: "+
+			"it has to be the store of its lane (leave Options.Store empty)"))
+	}
+	return nil
+}
+
+// Abort rolls the open transaction back; there is nothing of another process that could be aborted, since it died with its connection.
+func (c *committer) Abort(ctx context.Context, _ sink.Committable) error {
+	c.drop(ctx)
+	return nil
+}
+
+// Close rolls the open transaction back.
+func (c *committer) Close(ctx context.Context) error {
+	c.drop(ctx)
+	c.opened = false
+	return nil
+}
+
+// drop ends the current checkpoint without effect.
+func (c *committer) drop(ctx context.Context) {
+	if c.tx != nil {
+		c.tx.rollback(ctx)
+	}
+	c.tx, c.rows, c.broken = nil, 0, nil
+}
+
+// spoil ends the current checkpoint after err. Whatever err is, nothing of the checkpoint is durable: COMMIT was not sent.
+func (c *committer) spoil(ctx context.Context, op string, err error) error {
+	c.drop(ctx)
+	err = c.s.why(ctx, c.gen, err)
+	if again := c.altered(ctx, err); again != nil {
+		err = again
+	}
+	c.broken = c.fail(op, undone(err), err)
+	return c.broken
+}
+
+// why tells whether a transaction of gen was lost because the generation was ended, by somebody who disconnected it on the way. COMMIT
+// was not sent: an answer to it that was lost would have to stay unclear.
+func (s *Sink) why(ctx context.Context, gen sink.Generation, err error) error {
+	if undone(err) != sink.ErrTransient || ctx.Err() != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cleanUpTime)
+	defer cancel()
+	var ended bool
+	if s.pool.QueryRow(ctx, "SELECT ended FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2", gen.Bridge, int64(gen.ID)).Scan(&ended) != nil || !ended {
+		return err
+	}
+	return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d has ended: somebody else acquired its partitions and disconnected it: %w", gen.ID, tell(err))}
+}
+
+// altered tells whether the server refused a statement because somebody altered the table since it was checked. Then it says what
+// does not fit any more, or that doing the checkpoint again, with the statements that Open makes anew, will do.
+func (c *committer) altered(ctx context.Context, err error) error {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) || !strings.HasPrefix(pe.Code, "42") || pe.Code == "42P05" || pe.Code == "42501" {
+		return nil
+	}
+	targets, wrong := c.s.check(ctx, c.lane.Tables)
+	if wrong != nil {
+		return wrong
+	}
+	for i := range targets {
+		if !targets[i].same(c.targets[i]) {
+			return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("table %s was altered within the checkpoint: %w", targets[i].name.SQL(), tell(err))}
+		}
+	}
+	return nil
+}
+
+func (c *committer) target(t *changelog.Table) *target {
+	for _, tg := range c.targets {
+		if tg.table == t || tg.table.Name == t.Name {
+			return tg
+		}
+	}
+	return nil
+}
+
+// beginFor opens a transaction of a generation. It takes the marker first and then, in a statement of its own that sees all that was
+// committed before, looks whether the generation is still alive: see Acquire.
+func (s *Sink) beginFor(ctx context.Context, gen sink.Generation) (*transaction, error) {
+	t, err := s.begin(ctx, s.o.IdleTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", s.marker(gen.Bridge, gen.ID)))
+	if err != nil {
+		return nil, lift(err)
+	}
+	var ended bool
+	err = t.QueryRow(ctx, "SELECT ended FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2", gen.Bridge, int64(gen.ID)).Scan(&ended)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		err = &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d is not in the store any more", gen.ID)}
+	case err == nil && ended:
+		err = &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d has ended: somebody else acquired its partitions", gen.ID)}
+	}
+	if err != nil {
+		t.rollback(ctx)
+		return nil, lift(err)
+	}
+	return t, nil
+}

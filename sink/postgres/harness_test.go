@@ -1,0 +1,63 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/postgres"
+	"github.com/flinksink/flinksink/sink/sinktest"
+	"github.com/jackc/pgx/v5"
+)
+
+// harness describes the sink to the suite. Each client has a pool of its own, as a process has, of a single connection: a lane never
+// needs two at once.
+func harness(e *env) sinktest.Harness {
+	return sinktest.Harness{
+		InTransaction: true,
+		Reset: func(ctx context.Context, t *changelog.Table) error {
+			key := ""
+			if len(t.Schema.Key) > 0 {
+				key = ", PRIMARY KEY (id)"
+			}
+			_, err := e.admin.Exec(ctx, "DROP SCHEMA IF EXISTS "+e.own+" CASCADE; DROP TABLE IF EXISTS "+t.Name+"; CREATE TABLE "+t.Name+" (id bigint, v text"+key+")")
+			return err
+		},
+		Connect: func(ctx context.Context, t *changelog.Table) (sinktest.Client, error) {
+			var w wire
+			s, err := postgres.New(e.pool(w.through), "", e.options())
+			return sinktest.Client{Sink: s, Release: w.cut}, err
+		},
+		Rows: func(ctx context.Context, t *changelog.Table) ([]sinktest.Row, error) {
+			rows, err := e.admin.Query(ctx, "SELECT id, v FROM "+t.Name)
+			if err != nil {
+				return nil, err
+			}
+			return pgx.CollectRows(rows, pgx.RowToStructByPos[sinktest.Row])
+		},
+	}
+}
+
+func TestLaws(t *testing.T) { sinktest.Run(t, harness(newEnv(t))) }
+
+// The store with another sink than its own, which leaves receipts.
+func TestLaws_StoreAlone(t *testing.T) {
+	e := newEnv(t)
+	h := harness(e)
+	h.InTransaction, h.Rows = false, nil
+	connect := h.Connect
+	h.Connect = func(ctx context.Context, t *changelog.Table) (sinktest.Client, error) {
+		c, err := connect(ctx, t)
+		if err != nil {
+			return c, err
+		}
+		lane, err := c.Sink.Lane(ctx, sink.Lane{Bridge: sinktest.Bridge, Sink: sinktest.SinkName, Tables: []*changelog.Table{t}})
+		if err != nil {
+			return c, err
+		}
+		c.Sink, c.Store = nil, lane.(sink.Store)
+		return c, nil
+	}
+	sinktest.Run(t, h)
+}

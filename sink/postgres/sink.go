@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Sink writes into a Postgres table in mode InTransaction: the rows of a checkpoint and its positions are one transaction. It is
+// safe for use by several goroutines. Its committers are checked by sinktest; each is also the [sink.Store] of its lane.
+type Sink struct {
+	pool  *pgxpool.Pool
+	into  qualified // zero: the source table's name
+	o     Options
+	store store
+}
+
+var (
+	_ sink.Sink      = (*Sink)(nil)
+	_ sink.Committer = (*committer)(nil)
+	_ sink.Store     = (*committer)(nil)
+)
+
+// Guarantee states what the mode gives.
+func (s *Sink) Guarantee() sink.Guarantee {
+	return sink.Guarantee{
+		Level:   sink.ExactlyOnce,
+		How:     "rows and positions in one transaction",
+		Visible: "at commit, atomically",
+		Zombie:  "fenced by generation row",
+	}
+}
+
+// Lane returns the committer of one lane, which also is the lane's [sink.Store]. It makes the sink's own tables where they are
+// missing, and compares the target table with l.Tables: everything that does not fit is one ErrConfig, each point with its cure. A
+// server that cannot be reached is ErrTransient.
+func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
+	c := &committer{s: s, lane: l}
+	if err := s.ready(ctx); err != nil {
+		return nil, c.fail("start", undone(err), err)
+	}
+	for _, t := range l.Tables {
+		if err := s.create(ctx, t); err != nil {
+			return nil, c.fail("start", undone(err), err)
+		}
+	}
+	targets, err := s.check(ctx, l.Tables)
+	if err != nil {
+		return nil, c.fail("start", undone(err), err)
+	}
+	c.targets = targets
+	return c, nil
+}
+
+// ready looks at the server as a whole and makes the sink's own tables.
+func (s *Sink) ready(ctx context.Context) error {
+	var version int
+	var readOnly bool
+	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`).
+		Scan(&version, &readOnly)
+	switch {
+	case err != nil:
+		return err
+	case version < minVersion:
+		return configf("the server has version %d: the oldest supported is Postgres 12 (server_version_num %d)", version, minVersion)
+	case readOnly:
+		return configf("the server is read-only (a standby, or default_transaction_read_only is on): name the primary, or add target_session_attrs=read-write to the pool's connection string")
+	}
+	return s.ensureStore(ctx)
+}
+
+const minVersion = 120000
+
+// name is where rows of t go.
+func (s *Sink) name(t *changelog.Table) qualified {
+	if s.into != (qualified{}) {
+		return s.into
+	}
+	return qualified{table: t.Name}
+}
+
+// column is the name of the Postgres column for a source column; "" leaves it out.
+func (s *Sink) column(source string) string {
+	if to, ok := s.o.Columns[source]; ok {
+		return to
+	}
+	return source
+}

@@ -1,0 +1,207 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// connectionWait bounds the wait for a free connection of the pool, which the application may share.
+	connectionWait = 30 * time.Second
+	// storeIdleTimeout is the idle timeout of the short transactions of Acquire and End, which lock the bridge: a process that is stopped
+	// within one keeps the next owner waiting, so it is shorter than any sensible LockTimeout.
+	storeIdleTimeout = 10 * time.Second
+	// cleanUpTime bounds a rollback, whose caller's context may be over.
+	cleanUpTime = 5 * time.Second
+)
+
+// transaction is an open transaction with a connection of its own, which goes back to the pool when it ends. Nothing that it sets
+// outlives it: a pooler that gives each transaction another server connection is no problem.
+type transaction struct {
+	pgx.Tx
+	conn *pgxpool.Conn
+	s    *Sink
+}
+
+// acquire takes a connection from the pool.
+func (s *Sink) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	wait, cancel := context.WithTimeout(ctx, connectionWait)
+	defer cancel()
+	conn, err := s.pool.Acquire(wait)
+	if err == nil {
+		return conn, nil
+	}
+	class := undone(err)
+	if wait.Err() != nil && ctx.Err() == nil && s.pool.Stat().AcquiredConns() >= s.pool.Config().MaxConns {
+		err = fmt.Errorf("no connection of the pool was free within %v: raise pool_max_conns (now %d), each lane needs one: %w",
+			connectionWait, s.pool.Config().MaxConns, err)
+	}
+	return nil, &sink.Error{Class: class, Err: tell(err)}
+}
+
+// begin opens a transaction. idle is its idle timeout; more are statements that it begins with.
+//
+// READ COMMITTED is what the fence is argued with: each statement sees what was committed before it. client_encoding is ours since all
+// text is sent as UTF-8. synchronous_commit = off would let a checkpoint that was answered for vanish in a crash of the server; with
+// other sinks beside this one its rows would be there and the decision not.
+func (s *Sink) begin(ctx context.Context, idle time.Duration, more string) (*transaction, error) {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var q strings.Builder
+	fmt.Fprintf(&q, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = %d; SET LOCAL idle_in_transaction_session_timeout = %d; ",
+		s.o.LockTimeout.Milliseconds(), idle.Milliseconds())
+	if s.o.StatementTimeout > 0 {
+		fmt.Fprintf(&q, "SET LOCAL statement_timeout = %d; ", s.o.StatementTimeout.Milliseconds())
+	}
+	q.WriteString("SET LOCAL client_encoding = 'UTF8'; " +
+		"SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; ")
+	q.WriteString(more)
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: q.String()})
+	if err != nil {
+		s.giveBack(conn) // a transaction that failed half begun is not idle, so the pool destroys the connection
+		return nil, err
+	}
+	return &transaction{Tx: tx, conn: conn, s: s}, nil
+}
+
+// commit sends COMMIT and gives the connection back. It is the one place where an answer can be lost that matters. nil: it is
+// committed. ErrUncertain: nobody knows. Any other class: it certainly is not.
+func (t *transaction) commit(ctx context.Context) error {
+	err := t.Tx.Commit(ctx)
+	t.s.giveBack(t.conn)
+	if err == nil {
+		return nil
+	}
+	class := sink.ErrUncertain
+	var pe *pgconn.PgError
+	switch {
+	case errors.Is(err, pgx.ErrTxCommitRollback), pgconn.SafeToRetry(err), errors.Is(err, pgx.ErrTxClosed):
+		// The command tag said ROLLBACK; or COMMIT never left this process.
+		class = sink.ErrTransient
+	case errors.As(err, &pe) && pe.SeverityUnlocalized == "ERROR" && !strings.HasPrefix(pe.Code, "08"):
+		// The server answered that COMMIT failed, so it rolled back: a deferred constraint, statement_timeout. Not so a FATAL
+		// error: the session may have been ended after its commit record was written. Nor class 08: a pooler's words about a server
+		// connection that it lost.
+		class = undone(err)
+	}
+	return &sink.Error{Class: class, Err: tell(err)}
+}
+
+// rollback ends the transaction without effect, also when ctx is over. What cannot be rolled back is disconnected, which is the same.
+func (t *transaction) rollback(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
+	defer cancel()
+	_ = t.Tx.Rollback(ctx) // on failure pgx kills the connection, and the pool destroys what is not idle
+	t.s.giveBack(t.conn)
+}
+
+// giveBack returns a connection to the pool, which destroys one that is not idle. One that broke is taken out of the pool at once: pgx takes
+// up to 15 s to say goodbye on it, and its place is needed to ask what became of a COMMIT.
+func (s *Sink) giveBack(conn *pgxpool.Conn) {
+	if !conn.Conn().IsClosed() {
+		conn.Release()
+		return
+	}
+	broken := conn.Hijack()
+	if f := s.pool.Config().BeforeClose; f != nil {
+		f(broken)
+	}
+}
+
+// marker is the advisory lock that every transaction of a generation holds from its first statement to its end. It makes old
+// transactions visible to those who fence them, wherever they run: also behind a pooler, where the process numbers of server connections
+// say nothing about clients.
+func (s *Sink) marker(bridge string, gen sink.GenerationID) int64 {
+	return lockKey("generation", s.o.Schema, bridge, strconv.FormatInt(int64(gen), 10))
+}
+
+// lockKey maps names to the 64 bits that name an advisory lock in a database.
+func lockKey(parts ...string) int64 {
+	sum := sha256.Sum256([]byte("flinksink\x00" + strings.Join(parts, "\x00")))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// silence makes sure that no transaction of the generation is running, and that none begins before t ends: t holds the marker. Whoever
+// holds it is disconnected, so that a process that was stopped in the middle of a transaction does not keep its row locks, and a COMMIT
+// that is on its way is settled either way before anybody looks.
+//
+// Only server processes that hold this very marker are ended, so nobody else's can be hit.
+func (s *Sink) silence(ctx context.Context, t *transaction, bridge string, gen sink.GenerationID, owner string) error {
+	key := s.marker(bridge, gen)
+	deadline := time.Now().Add(s.o.LockTimeout)
+	var denied error
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+		var got bool
+		if err := t.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", key).Scan(&got); err != nil {
+			return err
+		}
+		if got {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return s.stillThere(gen, owner, denied)
+		}
+		if denied == nil {
+			var err error
+			if denied, err = terminate(ctx, t, key); err != nil {
+				return err
+			}
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Sink) stillThere(gen sink.GenerationID, owner string, denied error) error {
+	why := "it did not end in time although it was told to"
+	if denied != nil {
+		why = fmt.Sprintf("this role may not end it (%v): GRANT pg_signal_backend TO the role, or run all processes of a bridge under one role", tell(denied))
+	}
+	return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("generation %d (owner %q) still has a transaction open after %v, and %s. It ends by itself after Options.IdleTimeout",
+		gen, owner, s.o.LockTimeout, why)}
+}
+
+// terminate ends the server processes that hold the marker key. denied is the server's refusal, which leaves t usable.
+func terminate(ctx context.Context, t *transaction, key int64) (denied, err error) {
+	inner, err := t.Tx.Begin(ctx) // a savepoint: a refusal must not take t with it
+	if err != nil {
+		return nil, err
+	}
+	_, err = inner.Exec(ctx, `SELECT pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks l
+		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.pid <> pg_backend_pid()
+		AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid`, int64(uint64(key)>>32), int64(uint64(key)&0xffffffff))
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) && pe.Code == "42501" {
+		return err, inner.Rollback(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, inner.Commit(ctx)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
