@@ -1,0 +1,372 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Bridge moves topics to a sink. Its name is its identity: everything it stores is keyed by it.
+type Bridge struct {
+	name string
+	in   Input
+	to   sink.Sink
+	o    Options
+
+	mu      sync.Mutex
+	cur     *run // the last or running Run, nil before the first
+	running bool
+}
+
+// New makes a bridge of a name, what to read and where to write. It checks all settings at once, and reaches no server; nil options
+// are the defaults. An error is a [sink.ErrConfig].
+func New(name string, in Input, to sink.Sink, o *Options) (*Bridge, error) {
+	d := o.withDefaults(name, in, to)
+	if err := check(name, in, to, d); err != nil {
+		return nil, err
+	}
+	return &Bridge{name: name, in: in, to: to, o: d}, nil
+}
+
+// Guarantee states what source, store and sink give together. Before Run it is what the sink says.
+func (b *Bridge) Guarantee() sink.Guarantee {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cur != nil && b.cur.guarantee != nil {
+		return *b.cur.guarantee
+	}
+	return b.to.Guarantee()
+}
+
+// Status describes the bridge at this moment, or as it ended.
+func (b *Bridge) Status() Status {
+	b.mu.Lock()
+	r, running := b.cur, b.running
+	b.mu.Unlock()
+	if r == nil {
+		return Status{Bridge: b.name, Group: b.o.Group, Generation: -1}
+	}
+	s := r.status()
+	s.Running = running
+	return s
+}
+
+// Run reads and writes until ctx ends, Options.UntilEnd is reached, or it cannot go on. It blocks, and nothing that it started
+// outlives it.
+//
+// When ctx ends, reading stops and what is written is checkpointed, for at most Options.Grace; nil means that this was done (or the cause of ctx,
+// where one was given with context.WithCancelCause). Any other error says why the bridge cannot go on; what was read before
+// is checkpointed as far as possible. A second Run at the same time is refused; one after another is fine.
+func (b *Bridge) Run(ctx context.Context) error {
+	b.mu.Lock()
+	if b.running {
+		b.mu.Unlock()
+		return &sink.Error{Op: "run", Bridge: b.name, Class: sink.ErrConfig, Err: errors.New("the bridge is running already: call Run once at a time")}
+	}
+	b.running = true
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		b.running = false
+		b.mu.Unlock()
+	}()
+	r := &run{name: b.name, in: b.in, o: b.o, to: b.to, log: b.o.Logger, bridge: b, stopping: make(chan struct{})}
+	if err := r.open(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.cur = r
+	b.mu.Unlock()
+	return r.run(ctx)
+}
+
+// run is one Run of a bridge.
+type run struct {
+	bridge *Bridge
+	name   string
+	in     Input
+	o      Options
+	to     sink.Sink
+	log    *slog.Logger
+
+	cl        *kgo.Client
+	adm       *kadm.Client
+	f         *fetcher
+	m         *member
+	hint      *hinter
+	lanes     []*lane        // set once, under f.mu
+	end       *ending        // set once, under f.mu
+	topics    map[string]int // partitions of each topic when the bridge started
+	grace     time.Duration
+	dialed    *dialed
+	guarantee *sink.Guarantee // guarded by bridge.mu
+	totals    totals
+	final     []PartitionStatus // of the moment before the partitions were given back; guarded by f.mu
+
+	// hard is the context of the coordinators' calls. It ends a grace after the bridge began to stop, not with Run's ctx: what is
+	// written when that ends is still to be checkpointed.
+	hard     context.Context
+	stopping chan struct{} // closed when the bridge begins to stop
+	stopOnce sync.Once
+	cause    error // why it stops; set before stopping is closed
+}
+
+// open makes the client and everything that its callbacks use. No topic is consumed yet.
+func (r *run) open() error {
+	r.dialed = new(dialed)
+	r.m = &member{r: r}
+	r.m.generation.Store(-1)
+	r.f = &fetcher{r: r, parts: make(map[changelog.Partition]*partition), done: make(chan struct{})}
+	r.hint = &hinter{r: r, more: make(chan struct{}, 1), to: make(map[changelog.Partition]changelog.Position)}
+	cl, err := kgo.NewClient(append(clientOptions(r.in, r.o, r.m), kgo.WithHooks(r.dialed))...)
+	if err != nil {
+		return &sink.Error{Op: "start", Bridge: r.name, Class: sink.ErrConfig, Err: err}
+	}
+	if err := checkClient(cl); err != nil {
+		cl.Close()
+		return &sink.Error{Op: "start", Bridge: r.name, Class: sink.ErrConfig, Err: err}
+	}
+	r.cl, r.adm = cl, kadm.NewClient(cl)
+	r.f.cl, r.f.adm = r.cl, r.adm
+	rebalance, _ := cl.OptValue(kgo.RebalanceTimeout).(time.Duration)
+	r.grace = r.o.Grace
+	if r.grace == 0 {
+		r.grace = rebalance / 3
+	}
+	if r.grace > rebalance/3 {
+		cl.Close()
+		return &sink.Error{Op: "start", Bridge: r.name, Class: sink.ErrConfig, Err: fmt.Errorf(
+			"Options.Grace (%s) is more than a third of the group's rebalance timeout (%s): lower it, or raise kgo.RebalanceTimeout", r.grace, rebalance)}
+	}
+	return nil
+}
+
+// instance returns the member's instance id, "" for none.
+func (r *run) instance() string {
+	id, _ := r.cl.OptValue(kgo.InstanceID).(string)
+	return id
+}
+
+// fingerprint tells this bridge from another that uses its name by mistake.
+func (r *run) fingerprint() string {
+	topics := r.in.Pattern
+	if topics == "" {
+		topics = strings.Join(slices.Sorted(slices.Values(r.in.Topics)), ",")
+	}
+	return fmt.Sprintf("group=%s topics=%s target=%s", r.o.Group, topics, r.o.Target)
+}
+
+// keepOpen is the user's store: who made it closes it.
+type keepOpen struct{ sink.Store }
+
+func (keepOpen) Close(context.Context) error { return nil }
+
+// coordinator makes a lane's coordinator.
+func (r *run) coordinator(ctx context.Context, l *lane) (*sink.Coordinator, error) {
+	hooks := r.o.Hooks.Hooks
+	saved, retry := hooks.Saved, hooks.Retry
+	hooks.Saved = func(rep sink.Report) {
+		r.decided(l, rep)
+		if saved != nil {
+			saved(rep)
+		}
+	}
+	hooks.Retry = func(err error, n int) {
+		r.totals.mu.Lock()
+		r.totals.retries++
+		r.totals.mu.Unlock()
+		if retry != nil {
+			retry(err, n)
+		}
+	}
+	o := sink.Options{
+		Bridge:      r.name,
+		Lane:        l.n,
+		Sinks:       []sink.Declared{{Name: r.o.SinkName, Sink: r.to}},
+		Source:      source{l},
+		Group:       r.m,
+		Tables:      []*changelog.Table{r.in.Decoder.Table()},
+		Fingerprint: r.fingerprint(),
+		Owner:       r.o.Owner,
+		ByteBudget:  r.o.ByteBudget,
+		Grace:       r.grace,
+		Backoff:     r.o.backoff,
+		Hint:        r.hint.note,
+		Release:     l.recycle,
+		Hooks:       hooks,
+		Logger:      r.log,
+	}
+	if r.o.Store != nil {
+		o.Store = keepOpen{r.o.Store}
+	}
+	return sink.NewCoordinator(ctx, o)
+}
+
+// stop begins to stop the bridge; the first cause counts.
+func (r *run) stop(cause error) {
+	r.stopOnce.Do(func() {
+		r.cause = cause
+		close(r.stopping)
+	})
+}
+
+func (r *run) run(ctx context.Context) (err error) {
+	defer r.leave()
+	if r.topics, err = r.connect(ctx); err != nil {
+		return ended(ctx, err)
+	}
+	if r.o.UntilEnd {
+		end, err := r.f.newEnding(ctx, r.topics)
+		if err != nil {
+			return ended(ctx, err)
+		}
+		r.f.mu.Lock()
+		r.end = end
+		r.f.mu.Unlock()
+	}
+	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	r.hard = hard
+	defer r.closeLanes()
+	lanes := make([]*lane, r.o.Lanes)
+	for i := range lanes {
+		lanes[i] = newLane(r, i)
+		if lanes[i].co, err = r.coordinator(ctx, lanes[i]); err != nil {
+			r.setLanes(lanes[:i])
+			return ended(ctx, err)
+		}
+	}
+	r.setLanes(lanes)
+	g := lanes[0].co.Guarantee()
+	r.bridge.mu.Lock()
+	r.guarantee = &g
+	r.bridge.mu.Unlock()
+	if h := r.o.Hooks.Started; h != nil {
+		h(g)
+	}
+
+	// The writers end by themselves once the bridge stops; everything else ends after them, for they still need it.
+	var writers, others sync.WaitGroup
+	helping, dismiss := context.WithCancel(context.WithoutCancel(ctx))
+	defer others.Wait()
+	defer dismiss()
+	others.Go(func() {
+		if err := r.f.poll(helping); err != nil {
+			r.stop(err)
+		}
+	})
+	others.Go(func() { r.hint.run(helping) })
+	others.Go(func() {
+		w := &watcher{r: r, stood: make(map[changelog.Partition]stand)}
+		if err := w.run(helping); err != nil {
+			r.stop(err)
+		}
+	})
+	failed := make([]error, len(lanes))
+	for i, l := range lanes {
+		others.Go(func() {
+			d := decoder{l: l, bad: make(map[*partition]int64)}
+			d.run(helping)
+		})
+		writers.Go(func() {
+			if failed[i] = l.write(); failed[i] != nil {
+				r.stop(failed[i])
+			}
+		})
+	}
+	for t := range r.topics {
+		r.cl.AddConsumeTopics(t)
+	}
+
+	var reached chan struct{}
+	if r.end != nil {
+		reached = r.end.done
+	}
+	select {
+	case <-ctx.Done():
+		r.stop(nil)
+	case <-reached:
+		r.stop(nil)
+	case <-r.stopping:
+	}
+	r.f.pauseAll()
+	grace := time.AfterFunc(r.grace, func() {
+		cut(fmt.Errorf("the bridge stopped without a last checkpoint: it was not done within %s (Options.Grace); nothing is lost, the next start reads again what was not saved", r.grace))
+	})
+	defer grace.Stop()
+	for _, l := range lanes {
+		l.interrupt(true)
+	}
+	writers.Wait()
+	r.keepFinal()
+
+	err = r.cause
+	for _, e := range failed {
+		switch {
+		case e == nil || e == r.cause:
+		case err == nil:
+			err = e
+		default:
+			err = errors.Join(err, e)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return ended(ctx, nil)
+}
+
+// ended returns what Run returns for err: an ordinary end of ctx is none, a cause that its owner gave is told.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() == nil || err != nil && !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return cause
+	}
+	return nil
+}
+
+func (r *run) setLanes(lanes []*lane) {
+	r.f.mu.Lock()
+	r.lanes = lanes
+	r.f.mu.Unlock()
+}
+
+// closeLanes closes the coordinators, whose goroutines have ended.
+func (r *run) closeLanes() {
+	for _, l := range r.lanes {
+		ctx, cancel := context.WithTimeout(context.Background(), r.grace)
+		if err := l.co.Close(ctx); err != nil {
+			r.log.Warn("flinksink: closing a lane", "bridge", r.name, "lane", l.n, "error", err)
+		}
+		cancel()
+	}
+}
+
+// pauseAll stops fetching.
+func (f *fetcher) pauseAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.parts {
+		f.setHold(holdStop, true, p)
+	}
+}
+
+// keepFinal keeps what Status shows of the partitions beyond their being given back.
+func (r *run) keepFinal() {
+	s := r.status()
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	r.final = append([]PartitionStatus{}, s.Partitions...)
+}

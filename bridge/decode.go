@@ -1,0 +1,298 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	batchChanges = 20_000  // where merging into a table is near its best rate
+	batchBytes   = 4 << 20 // and no more than this, however wide the rows
+)
+
+// queue holds what was fetched for a lane and not yet decoded. It takes everything it is given; whoever gives pauses the lane's
+// partitions when add says that it is full. What the decoder has taken still counts until it is released.
+type queue struct {
+	limit int           // bytes
+	more  chan struct{} // capacity 1: there is a chunk
+
+	mu     sync.Mutex
+	chunks []chunk
+	bytes  int
+}
+
+// add reports whether the queue is full now.
+func (q *queue) add(c chunk) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.chunks = append(q.chunks, c)
+	q.bytes += c.bytes
+	signal(q.more)
+	return q.bytes >= q.limit
+}
+
+func (q *queue) next() (chunk, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.chunks) == 0 {
+		return chunk{}, false
+	}
+	c := q.chunks[0]
+	q.chunks[0] = chunk{}
+	q.chunks = q.chunks[1:]
+	return c, true
+}
+
+func (q *queue) release(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= n
+}
+
+func (q *queue) low() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes <= q.limit/2
+}
+
+func (q *queue) size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes
+}
+
+// signal wakes a reader of c, a channel of capacity 1.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// load is what the decoder hands to the writer: a batch, and how far each partition was read for it.
+type load struct {
+	batch *changelog.Batch
+	spans []span
+	bad   *bad // what came after the batch could not be decoded
+	bytes int  // of the queue's budget
+}
+
+// span is what a load holds of one partition, all of one epoch.
+type span struct {
+	part    *partition
+	epoch   int64
+	to      int64 // -1: nothing of it was read for this load
+	leader  int32
+	topicID changelog.TopicID
+	records int64
+}
+
+func (s span) stale() bool { return s.part.epoch.Load() != s.epoch }
+
+func (s span) position() changelog.Position {
+	return changelog.Position{Partition: s.part.Partition, Offset: s.to, LeaderEpoch: s.leader, TopicID: s.topicID}
+}
+
+// bad is a record that cannot be decoded.
+type bad struct {
+	part  *partition
+	epoch int64
+	err   *changelog.DataError
+	pos   changelog.Position
+}
+
+func (b *bad) stale() bool { return b.part.epoch.Load() != b.epoch }
+
+// span returns the load's span of the chunk's partition, nil if the load holds another epoch or assignment of it.
+func (ld *load) span(c *chunk) *span {
+	for i := range slices.Backward(ld.spans) {
+		if s := &ld.spans[i]; s.part.Partition == c.part.Partition {
+			if s.part != c.part || s.epoch != c.epoch {
+				return nil
+			}
+			return s
+		}
+	}
+	ld.spans = append(ld.spans, span{part: c.part, epoch: c.epoch, to: -1, leader: -1, topicID: c.topicID})
+	return &ld.spans[len(ld.spans)-1]
+}
+
+// drop removes what belongs to an ended epoch: the changes of exactly those partitions.
+func (ld *load) drop() {
+	gone := make(map[changelog.Partition]bool)
+	ld.spans = slices.DeleteFunc(ld.spans, func(s span) bool {
+		if !s.stale() {
+			return s.to < 0
+		}
+		gone[s.part.Partition] = true
+		return true
+	})
+	if ld.bad != nil && ld.bad.stale() {
+		ld.bad = nil
+	}
+	if len(gone) == 0 {
+		return
+	}
+	cs, n := ld.batch.Changes, 0
+	for i := range cs {
+		if !gone[cs[i].Partition] {
+			cs[n] = cs[i]
+			n++
+		}
+	}
+	ld.batch.Truncate(n)
+}
+
+// decoder is the lane's goroutine that turns records into changes while the writer is busy with the batch before.
+type decoder struct {
+	l   *lane
+	ld  *load
+	rec changelog.Record
+	bad map[*partition]int64 // epoch in which a record could not be decoded: nothing after it is
+}
+
+func (d *decoder) run(ctx context.Context) {
+	d.ld = d.l.newLoad()
+	for {
+		c, ok := d.l.queue.next()
+		if !ok {
+			var loads chan *load // nil, so never ready, while there is nothing to hand over
+			if len(d.ld.spans) > 0 {
+				loads = d.l.loads
+			}
+			select {
+			case loads <- d.ld:
+				d.ld = d.l.newLoad()
+			case <-d.l.queue.more:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		if !d.chunk(ctx, c) {
+			return
+		}
+		// A writer that waits takes what there is; a busy one finds a fuller batch when it comes.
+		if len(d.ld.spans) > 0 {
+			select {
+			case d.l.loads <- d.ld:
+				d.ld = d.l.newLoad()
+			default:
+			}
+		}
+	}
+}
+
+// chunk decodes one chunk. It reports false when ctx ended.
+func (d *decoder) chunk(ctx context.Context, c chunk) bool {
+	left := c.bytes
+	defer func() {
+		if left > 0 { // dropped: nobody else gives it back
+			d.l.queue.release(left)
+			d.l.r.f.drained(d.l)
+		}
+	}()
+	if c.stale() {
+		return true
+	}
+	if e, ok := d.bad[c.part]; ok {
+		if e == c.epoch {
+			return true
+		}
+		delete(d.bad, c.part)
+	}
+	s := d.ld.span(&c)
+	if s == nil { // one epoch of a partition a load, so that drop need not look further than the partition
+		if !d.hand(ctx) {
+			return false
+		}
+		s = d.ld.span(&c)
+	}
+	for i, r := range c.records {
+		if i%1024 == 1023 && c.stale() {
+			return true // the span is stale too
+		}
+		if d.ld.batch.Len() >= batchChanges || d.ld.batch.Bytes() >= d.l.batchBytes {
+			if !d.hand(ctx) {
+				return false
+			}
+			s = d.ld.span(&c)
+		}
+		n := recordSize(r)
+		left -= n
+		d.ld.bytes += n
+		if err := d.record(r); err != nil {
+			d.fail(c, r, err)
+			return d.hand(ctx)
+		}
+		s.to, s.leader = r.Offset+1, r.LeaderEpoch
+		s.records++
+	}
+	s.to, s.leader, s.topicID = c.to, c.leader, c.topicID
+	return true
+}
+
+// hand gives the load to the writer.
+func (d *decoder) hand(ctx context.Context) bool {
+	select {
+	case d.l.loads <- d.ld:
+		d.ld = d.l.newLoad()
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (d *decoder) record(r record) error {
+	d.rec = changelog.Record{
+		Partition:     changelog.Partition{Topic: r.Topic, Partition: r.Partition},
+		Offset:        r.Offset,
+		LeaderEpoch:   r.LeaderEpoch,
+		Timestamp:     r.Timestamp.UnixMilli(),
+		TimestampType: timestampType(r.Attrs),
+		Key:           r.Key,
+		Value:         r.Value,
+		Headers:       d.rec.Headers[:0],
+	}
+	if d.rec.TimestampType == changelog.NoTimestamp {
+		d.rec.Timestamp = -1
+	}
+	for _, h := range r.Headers {
+		d.rec.Headers = append(d.rec.Headers, changelog.Header{Key: h.Key, Value: h.Value})
+	}
+	return d.l.r.in.Decoder.Decode(d.ld.batch, &d.rec)
+}
+
+// fail ends the decoding of a partition until it is sought again.
+func (d *decoder) fail(c chunk, r record, err error) {
+	var de *changelog.DataError
+	if !errors.As(err, &de) {
+		de = &changelog.DataError{Reason: "cannot be decoded", Err: err}
+	}
+	at := *de
+	at.Partition, at.Offset = c.part.Partition, r.Offset
+	d.bad[c.part] = c.epoch
+	d.ld.bad = &bad{part: c.part, epoch: c.epoch, err: &at,
+		pos: changelog.Position{Partition: c.part.Partition, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch, TopicID: c.topicID}}
+	f := d.l.r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !c.stale() {
+		f.setHold(holdBad, true, c.part)
+	}
+}
+
+func timestampType(a kgo.RecordAttrs) changelog.TimestampType {
+	switch a.TimestampType() {
+	case 0:
+		return changelog.CreateTime
+	case 1:
+		return changelog.LogAppendTime
+	}
+	return changelog.NoTimestamp
+}

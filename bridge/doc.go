@@ -1,0 +1,52 @@
+// Package bridge moves the topics of a Flink table to a sink, exactly once where the sink can: a franz-go consumer group around
+// [sink.Coordinator].
+//
+// # Overview
+//
+// [FromTable] makes an [Input] of a CREATE TABLE and a decoder, [New] checks all settings, [Bridge.Run] blocks until its context
+// ends. Positions live in the store and nowhere else; a partition that the store knows nothing of begins at Input.Start. The group hands
+// out partitions, and its committed offsets are written after the decision, for lag monitors; nobody reads them back.
+//
+// Partitions are spread over Options.Lanes lanes and stay with their lane while they are held. Each lane has its own coordinator and
+// checkpoints by itself: at Options.Interval, Options.Changes or Options.Bytes, whichever comes first. A rebalance does not disturb
+// the lanes that neither win nor lose a partition.
+//
+// # Goroutines
+//
+// All are started by Run and have ended when it returns.
+//
+//   - poll (fetch.go): takes what the client fetched to the lanes' queues and serves seeks, between two polls. It never waits for a lane.
+//   - decode, one a lane (decode.go): turns records into batches while the writer is busy with the batch before.
+//   - write, one a lane (lane.go): the only one that calls the lane's coordinator: Assign, Write, Checkpoint, Revoke, Lose.
+//   - hint (hint.go): commits the group's offsets.
+//   - watch (watch.go): asks for watermarks, topic ids and open transactions, which no fetch shows.
+//   - the client's own, which call back into group.go when the group gives or takes partitions.
+//
+// # Going back
+//
+// A checkpoint that failed is done again from the saved positions. What is on its way between fetch and write by then is dropped by
+// its epoch, for exactly the partitions that are sought and no others; see type partition.
+//
+// # Memory
+//
+// A lane holds at most Options.ByteBudget, plus what one poll brings: half for the current checkpoint, a quarter for what is fetched
+// and not yet written. When that quarter is full its partitions are paused; the member stays in the group.
+//
+// # Failure
+//
+// Found at start, before the first row, as [sink.ErrConfig]: brokers that do not answer, missing topics, missing rights, options
+// that work against the bridge's own, a store that belongs to another bridge of this name. [sink.ErrLost], with numbers: a position that
+// retention overtook, a topic that was deleted and made again, a log that was cut off; there is no silent reset. [sink.ErrRejected]
+// with a [*changelog.DataError]: a record that cannot be decoded, after everything before it was checkpointed. Brokers or a sink that go away
+// later are waited for, with the partitions paused.
+//
+// # Required settings
+//
+// The brokers, from 'properties.bootstrap.servers' or kgo.SeedBrokers. For a restart without a rebalance, Options.InstanceID.
+//
+// # Not covered
+//
+// HoldRetractions, the check of how long a bridge was away against delete.retention.ms of a compacted topic, and data policies other
+// than Halt are not there yet. The broker-side group protocol (KIP-848) is refused. Topics that begin to match Input.Pattern while
+// the bridge runs are read from its next start on. Several tables in one bridge need a decoder each and are not offered.
+package bridge

@@ -1,0 +1,430 @@
+package bridge
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/sinktest"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// patience is how long a test waits for an event that must come. It asserts nothing about time.
+const patience = 60 * time.Second
+
+// texts decodes each message into one row (id = offset, v = value) of a table without a key: a row that is lost or doubled shows.
+type texts struct{ table *changelog.Table }
+
+func (d texts) Table() *changelog.Table { return d.table }
+
+func (d texts) Decode(b *changelog.Batch, r *changelog.Record) error {
+	if strings.HasPrefix(string(r.Value), "bad") {
+		return &changelog.DataError{Partition: r.Partition, Offset: r.Offset, Part: "value", Field: "v", Reason: "is bad"}
+	}
+	row := b.NewRow()
+	row[0] = changelog.IntValue(r.Offset)
+	row[1] = changelog.StringBytesValue(r.Value)
+	b.Pin(len(r.Value))
+	b.Append(changelog.Change{Partition: r.Partition, Offset: r.Offset, Kind: changelog.Insert, Row: row})
+	return nil
+}
+
+// cluster is an in-process broker with one topic.
+type cluster struct {
+	t     *testing.T
+	c     *kfake.Cluster
+	topic string
+	addr  string
+	cl    *kgo.Client // for producing
+	adm   *kadm.Client
+}
+
+func newCluster(t *testing.T, partitions int32) *cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "texts"),
+		kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	k := &cluster{t: t, c: c, topic: "texts", addr: c.ListenAddrs()[0]}
+	k.cl = k.client()
+	k.adm = kadm.NewClient(k.cl)
+	return k
+}
+
+func (k *cluster) client(opts ...kgo.Opt) *kgo.Client {
+	k.t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(k.addr), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(cl.Close)
+	return cl
+}
+
+func (k *cluster) record(p int32, v string) *kgo.Record {
+	return &kgo.Record{Topic: k.topic, Partition: p, Value: []byte(v)}
+}
+
+// put produces values to a partition.
+func (k *cluster) put(p int32, values ...string) {
+	k.t.Helper()
+	var rs []*kgo.Record
+	for _, v := range values {
+		rs = append(rs, k.record(p, v))
+	}
+	if err := k.cl.ProduceSync(k.t.Context(), rs...).FirstErr(); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// txn produces values in a transaction and ends it.
+func (k *cluster) txn(id string, end kgo.TransactionEndTry, p int32, values ...string) {
+	k.t.Helper()
+	cl := k.begin(id, p, values...)
+	if err := cl.EndTransaction(k.t.Context(), end); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// begin produces values in a transaction and leaves it open.
+func (k *cluster) begin(id string, p int32, values ...string) *kgo.Client {
+	k.t.Helper()
+	cl := k.client(kgo.TransactionalID(id))
+	if err := cl.BeginTransaction(); err != nil {
+		k.t.Fatal(err)
+	}
+	for _, v := range values {
+		if err := cl.ProduceSync(k.t.Context(), k.record(p, v)).FirstErr(); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	if err := cl.Flush(k.t.Context()); err != nil {
+		k.t.Fatal(err)
+	}
+	return cl
+}
+
+func numbered(prefix string, from, to int) []string {
+	var out []string
+	for i := from; i < to; i++ {
+		out = append(out, fmt.Sprintf("%s%05d", prefix, i))
+	}
+	return out
+}
+
+// target is a memory sink and store that tests can watch and disturb.
+type target struct {
+	srv *sinktest.Server
+
+	mu     sync.Mutex
+	before func(op string) error // called before each call of a committer or of Save
+}
+
+func newTarget() *target { return &target{srv: sinktest.NewServer()} }
+
+func (g *target) on(f func(op string) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.before = f
+}
+
+func (g *target) ask(op string) error {
+	g.mu.Lock()
+	f := g.before
+	g.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f(op)
+}
+
+func (g *target) values() []string {
+	var out []string
+	for _, r := range g.srv.Table(sinktest.AppendTable) {
+		out = append(out, strings.Clone(r[1].Str()))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Lane implements sink.Sink.
+func (g *target) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
+	c, err := sinktest.NewSink(g.srv, nil).Lane(ctx, l)
+	return &gated{Committer: c, g: g}, err
+}
+
+func (g *target) Guarantee() sink.Guarantee { return sinktest.NewSink(g.srv, nil).Guarantee() }
+func (g *target) String() string            { return "memory" }
+
+type gated struct {
+	sink.Committer
+	g *target
+}
+
+func (c *gated) Write(ctx context.Context, b *changelog.Batch) error {
+	if err := c.g.ask("write"); err != nil {
+		return err
+	}
+	return c.Committer.Write(ctx, b)
+}
+
+func (c *gated) Prepare(ctx context.Context, cut sink.Cut) (sink.Committable, error) {
+	if err := c.g.ask("prepare"); err != nil {
+		return sink.Committable{}, err
+	}
+	return c.Committer.Prepare(ctx, cut)
+}
+
+type gatedStore struct {
+	sink.Store
+	g *target
+}
+
+func (s gatedStore) Save(ctx context.Context, gen sink.Generation, cp sink.Checkpoint) error {
+	if err := s.g.ask("save"); err != nil {
+		return err
+	}
+	return s.Store.Save(ctx, gen, cp)
+}
+
+func (s gatedStore) Acquire(ctx context.Context, r sink.AcquireRequest) (sink.Claim, error) {
+	if err := s.g.ask("acquire"); err != nil {
+		return sink.Claim{}, err
+	}
+	return s.Store.Acquire(ctx, r)
+}
+
+// positions returns what the store holds, by partition.
+func (g *target) positions(t *testing.T, bridge string) map[int32]int64 {
+	t.Helper()
+	st, err := sinktest.NewStore(g.srv).Read(context.Background(), bridge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[int32]int64)
+	for _, p := range st.Positions {
+		out[p.Partition.Partition] = p.Offset
+	}
+	return out
+}
+
+// options returns options that make a test quick, over a target.
+func options(g *target, more ...kgo.Opt) *Options {
+	return &Options{
+		Client: append([]kgo.Opt{kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(50 * time.Millisecond),
+			kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond })}, more...),
+		Interval: 10 * time.Millisecond,
+		Watch:    50 * time.Millisecond,
+		Store:    gatedStore{sinktest.NewStore(g.srv), g},
+	}
+}
+
+func (k *cluster) input() Input {
+	return Input{Topics: []string{k.topic}, Decoder: texts{sinktest.Appended()}, Client: []kgo.Opt{kgo.SeedBrokers(k.c.ListenAddrs()...)}}
+}
+
+func (k *cluster) bridge(g *target, o *Options) *Bridge {
+	k.t.Helper()
+	b, err := New("test", k.input(), g, o)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return b
+}
+
+// running is a bridge whose Run is in progress.
+type running struct {
+	t    *testing.T
+	b    *Bridge
+	stop context.CancelFunc
+	err  error
+	done chan struct{}
+}
+
+func start(t *testing.T, b *Bridge) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{t: t, b: b, stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = b.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-r.done
+	})
+	return r
+}
+
+// wait returns what Run returned.
+func (r *running) wait() error {
+	r.t.Helper()
+	select {
+	case <-r.done:
+		return r.err
+	case <-time.After(patience):
+		r.t.Fatalf("Run did not return; status %+v", r.b.Status())
+		return nil
+	}
+}
+
+// end stops the bridge and demands a graceful stop.
+func (r *running) end() {
+	r.t.Helper()
+	r.stop()
+	if err := r.wait(); err != nil {
+		r.t.Fatalf("graceful stop: %v", err)
+	}
+}
+
+// until waits until ok; it fails at once when the bridge ends before.
+func until(t *testing.T, what string, ok func() bool, rs ...*running) {
+	t.Helper()
+	limit := time.After(patience)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		for _, r := range rs {
+			select {
+			case <-r.done:
+				if ok() {
+					return
+				}
+				t.Fatalf("waiting for %s: the bridge ended: %v", what, r.err)
+			default:
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			for _, r := range rs {
+				t.Logf("status %+v", r.b.Status())
+			}
+			t.Fatalf("waiting for %s", what)
+		}
+	}
+}
+
+func wait(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("waiting for %s", what)
+	}
+}
+
+// wantValues waits until the table has as many rows as there must be, and compares.
+func (g *target) wantValues(t *testing.T, want []string, rs ...*running) {
+	t.Helper()
+	want = slices.Sorted(slices.Values(want))
+	until(t, fmt.Sprintf("%d rows", len(want)), func() bool { return len(g.values()) >= len(want) }, rs...)
+	if got := g.values(); !slices.Equal(got, want) {
+		t.Fatalf("rows:\n got %d %q\nwant %d %q", len(got), clip(got), len(want), clip(want))
+	}
+}
+
+func clip(s []string) []string { return s[:min(len(s), 40)] }
+
+// wire is the network of one client, which a test can cut: the process then is dead for the rest of the world.
+type wire struct {
+	mu    sync.Mutex
+	conns []net.Conn
+	cut   bool
+}
+
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut {
+		c.Close()
+		return nil, errors.New("cut")
+	}
+	w.conns = append(w.conns, c)
+	return c, nil
+}
+
+func (w *wire) kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = true
+	for _, c := range w.conns {
+		c.Close()
+	}
+}
+
+// leave makes the group forget a member.
+func (k *cluster) leave(group, member string) {
+	k.t.Helper()
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID = group, member
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID = member
+	req.Members = append(req.Members, m)
+	resp, err := req.RequestWith(k.t.Context(), k.cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// steal acquires the bridge's partitions, as a process would that does not know the group.
+func (g *target) steal(r *running) (sink.Claim, error) {
+	run := r.b.cur
+	var parts []changelog.Partition
+	for _, p := range r.b.Status().Partitions {
+		parts = append(parts, p.Partition)
+	}
+	return sinktest.NewStore(g.srv).Acquire(context.Background(), sink.AcquireRequest{Bridge: run.name, Fingerprint: run.fingerprint(),
+		Partitions: parts, Owner: "thief", GroupGeneration: r.b.Status().Generation})
+}
+
+// empty answers fetches at offsets [from, to) of partition 0 with a batch that spans them and holds no record, which is what
+// compaction leaves of a batch whose producer is still remembered.
+func (k *cluster) empty(from, to int64) {
+	k.c.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		k.c.KeepControl()
+		req := kreq.(*kmsg.FetchRequest)
+		if len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 {
+			return nil, nil, false
+		}
+		if at := req.Topics[0].Partitions[0].FetchOffset; at < from || at >= to {
+			return nil, nil, false
+		}
+		b := kmsg.RecordBatch{FirstOffset: from, PartitionLeaderEpoch: 0, Magic: 2, LastOffsetDelta: int32(to - from - 1),
+			ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1}
+		raw := b.AppendTo(nil)
+		binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
+		binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
+		resp := req.ResponseKind().(*kmsg.FetchResponse)
+		p := kmsg.NewFetchResponseTopicPartition()
+		p.HighWatermark, p.LastStableOffset, p.RecordBatches = to, to, raw
+		rt := kmsg.NewFetchResponseTopic()
+		rt.Topic, rt.TopicID = req.Topics[0].Topic, req.Topics[0].TopicID
+		rt.Partitions = append(rt.Partitions, p)
+		resp.Topics = append(resp.Topics, rt)
+		return resp, nil, true
+	})
+}

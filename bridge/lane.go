@@ -1,0 +1,375 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// lane moves the records of some partitions: a queue, a decoder goroutine, a writer goroutine, and a Coordinator that only the writer
+// calls. The group's callbacks reach it through events.
+type lane struct {
+	n          int
+	r          *run
+	queue      queue
+	loads      chan *load // decoder to writer, without a buffer: the decoder goes on filling until the writer has time
+	free       chan *changelog.Batch
+	batchBytes int
+	over       chan struct{} // closed when the writer has ended
+	notify     chan struct{} // capacity 1: there is an event
+
+	mu     sync.Mutex
+	events []event
+	cancel context.CancelCauseFunc // of the coordinator's call in progress, nil when it must not be cut short
+	idle   bool                    // the call in progress saves nothing
+
+	// What follows belongs to the writer.
+	co      *sink.Coordinator
+	held    map[changelog.Partition]*partition
+	pending map[changelog.Partition]*partition // held, and to be acquired
+	orphans map[changelog.Partition]*partition // held, and fenced: the group will say whether they are still ours
+	counted sink.Counters                      // of the report of the call in progress
+}
+
+type eventKind uint8
+
+const (
+	evAssign  eventKind = iota
+	evSession           // the group confirmed what it did not take
+	evRevoke
+	evLose
+)
+
+// event is what the group says. done is closed when the writer has dealt with it.
+type event struct {
+	kind     eventKind
+	parts    []*partition
+	deadline time.Time
+	done     chan struct{}
+}
+
+// errInterrupted ends a coordinator's call so that the writer can turn to an event. The lane goes on afterwards.
+var errInterrupted = errors.New("interrupted by a rebalance")
+
+func newLane(r *run, n int) *lane {
+	return &lane{
+		n: n, r: r,
+		queue:      queue{limit: max(r.o.ByteBudget/4, 1), more: make(chan struct{}, 1)},
+		loads:      make(chan *load),
+		free:       make(chan *changelog.Batch, 8),
+		batchBytes: min(batchBytes, max(r.o.ByteBudget/8, 1)),
+		over:       make(chan struct{}),
+		notify:     make(chan struct{}, 1),
+		held:       make(map[changelog.Partition]*partition),
+		pending:    make(map[changelog.Partition]*partition),
+		orphans:    make(map[changelog.Partition]*partition),
+	}
+}
+
+func (l *lane) newLoad() *load {
+	select {
+	case b := <-l.free:
+		return &load{batch: b}
+	default:
+		return &load{batch: changelog.NewBatch(l.r.in.Decoder.Table())}
+	}
+}
+
+// recycle takes a batch back that nothing refers to any more.
+func (l *lane) recycle(b *changelog.Batch) {
+	b.Reset()
+	select {
+	case l.free <- b:
+	default:
+	}
+}
+
+// send queues an event.
+func (l *lane) send(e event) {
+	l.mu.Lock()
+	l.events = append(l.events, e)
+	l.mu.Unlock()
+	signal(l.notify)
+}
+
+func (l *lane) next() (event, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.events) == 0 {
+		return event{}, false
+	}
+	e := l.events[0]
+	l.events = l.events[1:]
+	return e, true
+}
+
+// interrupt ends the coordinator's call in progress, if it may be; what was not decided then is read again. With idleOnly it does so
+// only if the call has nothing to save.
+func (l *lane) interrupt(idleOnly bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil && (l.idle || !idleOnly) {
+		l.cancel(errInterrupted)
+	}
+}
+
+// call runs one call of the coordinator. It reports an error only if the lane is over with it: a call that was cut short leaves
+// the coordinator usable, and one that was fenced leaves the partitions to the group. ok says that the call was served.
+func (l *lane) call(f func(ctx context.Context) error) (ok bool, err error) {
+	ctx, cancel := context.WithCancelCause(l.r.hard)
+	l.mu.Lock()
+	l.cancel, l.idle = cancel, len(l.co.Partitions()) == 0
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.cancel = nil
+		l.mu.Unlock()
+		cancel(nil)
+	}()
+	return l.outcome(ctx, f(ctx))
+}
+
+func (l *lane) outcome(ctx context.Context, err error) (ok bool, _ error) {
+	l.counted = sink.Counters{}
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return false, nil
+	case errors.Is(sink.ClassOf(err), sink.ErrFenced):
+		return false, l.renew(err)
+	}
+	return false, err
+}
+
+// renew gives a fenced lane a coordinator that holds nothing. Whose the partitions are, the group will say: it takes them away, or it
+// begins a session in which they are still ours, and then they are acquired again.
+func (l *lane) renew(cause error) error {
+	l.r.log.Warn("flinksink: lane was fenced; waiting for the consumer group", "bridge", l.r.name, "lane", l.n, "error", cause)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.r.hard), l.r.grace)
+	defer cancel()
+	if err := l.co.Close(ctx); err != nil {
+		l.r.log.Warn("flinksink: closing a fenced lane", "bridge", l.r.name, "lane", l.n, "error", err)
+	}
+	co, err := l.r.coordinator(l.r.hard, l)
+	if err != nil {
+		return err
+	}
+	l.co = co
+	l.r.f.stopReading(slices.Collect(maps.Values(l.held))...)
+	clear(l.pending)
+	maps.Copy(l.orphans, l.held)
+	return nil
+}
+
+// write is the writer goroutine. An error is why the bridge cannot go on.
+func (l *lane) write() error {
+	defer close(l.over)
+	timer := time.NewTimer(l.r.o.Interval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.r.stopping:
+			return l.finish()
+		default:
+		}
+		if e, ok := l.next(); ok {
+			if err := l.handle(e); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(l.pending) > 0 {
+			if err := l.acquire(); err != nil {
+				return err
+			}
+			continue
+		}
+		var err error
+		saved := false
+		select {
+		case <-l.notify:
+		case <-l.r.stopping:
+		case ld := <-l.loads:
+			saved, err = l.take(ld)
+		case <-timer.C:
+			saved = true
+			if _, err = l.checkpoint(); err == nil && l.n == 0 {
+				l.elsewhere()
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if saved {
+			timer.Reset(l.r.o.Interval)
+		}
+	}
+}
+
+// take writes a load, and checkpoints when enough has come together.
+func (l *lane) take(ld *load) (saved bool, err error) {
+	ld.drop()
+	l.queue.release(ld.bytes)
+	l.r.f.drained(l)
+	if len(ld.spans) == 0 {
+		l.recycle(ld.batch)
+	} else {
+		p := sink.Progress{To: make([]changelog.Position, 0, len(ld.spans))}
+		for _, s := range ld.spans {
+			p.To = append(p.To, s.position())
+			p.Records += s.records
+		}
+		slices.SortFunc(p.To, func(a, b changelog.Position) int { return a.Partition.Compare(b.Partition) })
+		b := ld.batch
+		if b.Len() == 0 {
+			l.recycle(b)
+			b = nil
+		}
+		// From here the coordinator owns the batch, whatever comes out.
+		ok, err := l.call(func(ctx context.Context) error { return l.co.Write(ctx, b, p) })
+		if err != nil || !ok {
+			return false, err
+		}
+		for _, s := range ld.spans {
+			if !s.stale() {
+				l.r.f.note(s.part, s.to)
+			}
+		}
+	}
+	if ld.bad != nil && !ld.bad.stale() {
+		return true, l.halt(ld.bad)
+	}
+	changes, bytes := l.co.Pending()
+	if changes >= l.r.o.Changes || bytes >= l.r.o.Bytes || l.r.end != nil && l.r.f.ended(l) {
+		_, err := l.checkpoint()
+		return true, err
+	}
+	return false, nil
+}
+
+func (l *lane) checkpoint() (ok bool, err error) {
+	if len(l.co.Partitions()) == 0 {
+		return true, nil
+	}
+	return l.call(func(ctx context.Context) error {
+		_, err := l.co.Checkpoint(ctx)
+		return err
+	})
+}
+
+// elsewhere asks the store, for UntilEnd, how far other members of the group are with their partitions: two bridges that each waited
+// for the other's would both wait for ever. The group's offsets would be easier to ask for, but they are a hint, and may be of a store
+// that was dropped since.
+func (l *lane) elsewhere() {
+	end := l.r.end
+	if !slices.ContainsFunc(end.left(), func(p changelog.Partition) bool { return !l.r.f.holds(p) }) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.r.hard, l.r.grace)
+	defer cancel()
+	st, err := l.co.Store().Read(ctx, l.r.name)
+	if err != nil {
+		l.r.log.Warn("flinksink: asking the store for the positions of other members", "bridge", l.r.name, "error", err)
+		return
+	}
+	for _, p := range st.Positions {
+		end.saved([]changelog.Position{p.Position})
+	}
+}
+
+// halt ends the bridge at a record that cannot be decoded, once everything before it is checkpointed. If that was not to be, the
+// partition was sent back, and the record comes again.
+func (l *lane) halt(b *bad) error {
+	ok, err := l.checkpoint()
+	if err != nil || !ok || b.stale() {
+		return err
+	}
+	if h := l.r.o.Hooks.DataError; h != nil {
+		h(b.err)
+	}
+	return &sink.Error{Op: "decode", Bridge: l.r.name, Position: &b.pos, Class: sink.ErrRejected, Err: fmt.Errorf(
+		"%w; everything before it is checkpointed. To get past it, correct the table's definition or its format options if the record is as it should be, "+
+			"or move the bridge's position of %s to %d, which skips this record", b.err, b.pos.Partition, b.pos.Offset+1)}
+}
+
+// acquire adds the pending partitions to the coordinator and starts reading them. When it is cut short they stay pending: to acquire
+// again is harmless.
+func (l *lane) acquire() error {
+	parts := slices.SortedFunc(maps.Keys(l.pending), changelog.Partition.Compare)
+	var at []changelog.Position
+	ok, err := l.call(func(ctx context.Context) (err error) {
+		if at, err = l.co.Assign(ctx, parts); err != nil {
+			return err
+		}
+		return source{l}.Seek(ctx, at)
+	})
+	if err != nil || !ok {
+		return err
+	}
+	clear(l.pending)
+	l.r.saved(at)
+	return nil
+}
+
+// handle does what the group says.
+func (l *lane) handle(e event) error {
+	defer close(e.done)
+	switch e.kind {
+	case evAssign:
+		for _, p := range e.parts {
+			l.held[p.Partition], l.pending[p.Partition] = p, p
+		}
+		return nil
+	case evSession:
+		maps.Copy(l.pending, l.orphans)
+		clear(l.orphans)
+		return nil
+	}
+	var gone []changelog.Partition
+	for _, p := range e.parts {
+		if l.held[p.Partition] != p {
+			continue
+		}
+		delete(l.held, p.Partition)
+		delete(l.pending, p.Partition)
+		delete(l.orphans, p.Partition)
+		if slices.Contains(l.co.Partitions(), p.Partition) {
+			gone = append(gone, p.Partition)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	slices.SortFunc(gone, changelog.Partition.Compare)
+	// The group waits for this: it has its own end, and nothing cuts it short before.
+	ctx, cancel := context.WithDeadline(l.r.hard, e.deadline)
+	defer cancel()
+	f := l.co.Revoke
+	if e.kind == evLose {
+		f = l.co.Lose
+	}
+	_, err := l.outcome(ctx, f(ctx, gone))
+	return err
+}
+
+// finish ends the lane with a checkpoint of what is written. Hard ends when the grace is over.
+func (l *lane) finish() error {
+	if len(l.co.Partitions()) == 0 {
+		return nil
+	}
+	_, err := l.co.Checkpoint(l.r.hard)
+	l.counted = sink.Counters{}
+	if err != nil && errors.Is(sink.ClassOf(err), sink.ErrFenced) {
+		l.r.log.Warn("flinksink: fenced while stopping: the new owner reads again what was not saved", "bridge", l.r.name, "lane", l.n, "error", err)
+		return nil
+	}
+	return err
+}

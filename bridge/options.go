@@ -1,0 +1,245 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Input is what a bridge reads.
+type Input struct {
+	// Topics that are read. Each must exist when the bridge starts.
+	Topics []string
+	// Pattern is a regular expression over whole topic names, in place of Topics. It is resolved when the bridge starts; a topic that is
+	// made later is read from the next start on.
+	Pattern string
+	// Decoder turns their records into changes.
+	Decoder changelog.Decoder
+	// Start says where a partition is read from that nothing is stored for. Once a position is stored, it alone counts.
+	Start Start
+	// Group is the consumer group that the table names, "" for none; see Options.Group.
+	Group string
+	// Client holds the client options that the table names: brokers, TLS, SASL.
+	Client []kgo.Opt
+}
+
+// FromTable makes an Input of what a CREATE TABLE says, and d for its records. Every option that is contradictory or unknown is
+// named in the error, which is a [sink.ErrConfig].
+func FromTable(t *ddl.Table, d changelog.Decoder) (Input, error) {
+	var errs []error
+	add := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	in := Input{Decoder: d, Group: GroupID(t)}
+	var err error
+	add(CheckOptions(t))
+	in.Topics, in.Pattern, err = Topics(t)
+	add(err)
+	in.Start, err = StartOf(t)
+	add(err)
+	in.Client, err = ClientOptions(t)
+	add(err)
+	if len(errs) > 0 {
+		return Input{}, &sink.Error{Op: "read table options", Class: sink.ErrConfig, Err: errors.Join(errs...)}
+	}
+	return in, nil
+}
+
+// The defaults of [Options].
+const (
+	DefaultInterval = time.Second
+	DefaultChanges  = 500_000
+	DefaultWatch    = 5 * time.Second
+	DefaultConnect  = 15 * time.Second
+	DefaultOpenFor  = time.Minute
+	DefaultSinkName = "sink"
+)
+
+// Options are the settings of a [Bridge]. The zero of everything is a good default; nil options are the zero.
+type Options struct {
+	// Client holds the user's own client options (TLS, SASL, brokers, hooks), applied after Input.Client. What exactly once depends on
+	// is set after them and cannot be changed: isolation level, balancer, offset reset, commits, group, topics and their callbacks.
+	Client []kgo.Opt
+	// Group is the consumer group. It hands out partitions and shows lag to monitors; positions do not come from it. Defaults to
+	// Input.Group, else to the bridge's name. No other program may use it.
+	Group string
+	// InstanceID makes the process a static member of the group: after a crash, or a restart within the session timeout, it gets its
+	// partitions back at once, without a rebalance. It must stay the same over restarts and be unique in the group: of two processes
+	// with one id the older is thrown out and stops with an error that names this setting. A static member does not leave the group at
+	// a graceful stop, so a process that never comes back keeps its partitions idle until the session timeout (45 s). Because of these
+	// two hazards there is no derived default: "" is an ordinary member, whose death is noticed after the session timeout only. A
+	// bridge that is one process sets its own name here; a set of replicas sets the name of the replica.
+	InstanceID string
+	// Interval is the longest time between two checkpoints while there is something to save. Defaults to 1 s.
+	Interval time.Duration
+	// Changes is the number of changes after which a lane makes a checkpoint. Defaults to 500,000.
+	Changes int
+	// Bytes is the size of written batches after which a lane makes a checkpoint. Defaults to half of ByteBudget, which is also the most.
+	Bytes int
+	// ByteBudget is the memory of one lane. Half of it is for what the current checkpoint holds, a quarter for what was fetched and is
+	// not yet written; when that is full, fetching pauses. The client's own fetch buffers (kgo.FetchMaxBytes for each broker)
+	// come on top. Defaults to sink.DefaultByteBudget.
+	ByteBudget int
+	// Lanes is the number of lanes that partitions are spread over, each with committers of its own. Defaults to 1.
+	Lanes int
+	// UntilEnd stops the bridge, with a checkpoint, once everything below the last stable offsets that it found at its start is
+	// saved. Partitions that other members of the group hold are waited for.
+	UntilEnd bool
+	// SinkName is the name under which the sink's committables are stored; renaming it orphans what is not yet committed.
+	// Defaults to "sink".
+	SinkName string
+	// Target names what the sink writes to, in the fingerprint that tells this bridge from another of the same name. Defaults to the
+	// sink's String method, else to its type, with the decoder's table.
+	Target string
+	// Store decides. Defaults to the sink itself, where it can be its own store.
+	Store sink.Store
+	// Owner names this process to people who look at the store. Defaults to host name and process number.
+	Owner string
+	// Grace bounds how long the end of a checkpoint is waited for when partitions are revoked or the bridge stops. Defaults to a third
+	// of the group's rebalance timeout (so 20 s), which is also the most: a member that takes longer is thrown out of the group.
+	Grace time.Duration
+	// Connect bounds how long the brokers may take to answer at start before Run gives up. Defaults to 15 s.
+	Connect time.Duration
+	// Watch is how often offsets and topic ids are asked for, for Status and for what no fetch shows. Defaults to 5 s.
+	Watch time.Duration
+	// OpenFor is how long a last stable offset may stand still below the end of its partition before Hooks.OpenTransaction tells of
+	// it. Defaults to 1 min.
+	OpenFor time.Duration
+	// OnData says what happens with a record that cannot be decoded. Halt is the only policy so far.
+	OnData DataPolicy
+	// Hooks observe; see there.
+	Hooks Hooks
+	// Logger hears of assignments, retries and errors that pass. Defaults to silence.
+	Logger *slog.Logger
+
+	backoff func(n int) time.Duration // of the coordinators; for tests
+}
+
+// DataPolicy says what happens with a record that cannot be decoded.
+type DataPolicy uint8
+
+// Halt checkpoints everything before the record and stops with its *changelog.DataError.
+const Halt DataPolicy = 0
+
+// Hooks are called by a bridge, each optional. With more than one lane they are called from several goroutines at once; a hook that
+// blocks blocks its lane, or the group's rebalance.
+type Hooks struct {
+	// Hooks of the coordinators. What a lane does between Assigned and Acquired is its own affair.
+	sink.Hooks
+	// Started tells the guarantee of source, store and sink, before the first row.
+	Started func(g sink.Guarantee)
+	// Assigned and Revoked tell what the group gave and took. lost says that somebody else may own the partitions already.
+	Assigned func(p []changelog.Partition)
+	Revoked  func(p []changelog.Partition, lost bool)
+	// DataError tells of a record that cannot be decoded, once everything before it was handed on.
+	DataError func(err *changelog.DataError)
+	// OpenTransaction tells of a last stable offset that does not move, once for each such offset.
+	OpenTransaction func(t OpenTransaction)
+}
+
+// withDefaults returns a copy of o with its zeros replaced, but for those that need a client.
+func (o *Options) withDefaults(name string, in Input, to sink.Sink) Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Group == "" {
+		d.Group = in.Group
+	}
+	if d.Group == "" {
+		d.Group = name
+	}
+	set(&d.Interval, DefaultInterval)
+	set(&d.Changes, DefaultChanges)
+	set(&d.ByteBudget, sink.DefaultByteBudget)
+	set(&d.Bytes, d.ByteBudget/2)
+	set(&d.Lanes, 1)
+	set(&d.SinkName, DefaultSinkName)
+	set(&d.Connect, DefaultConnect)
+	set(&d.Watch, DefaultWatch)
+	set(&d.OpenFor, DefaultOpenFor)
+	if d.Target == "" && to != nil && in.Decoder != nil {
+		d.Target = fmt.Sprintf("%T %s", to, in.Decoder.Table().Name)
+		if s, ok := to.(fmt.Stringer); ok {
+			d.Target = s.String()
+		}
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+func set[T comparable](p *T, def T) {
+	var zero T
+	if *p == zero {
+		*p = def
+	}
+}
+
+// check reports every contradiction in the settings at once.
+func check(name string, in Input, to sink.Sink, o Options) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if name == "" {
+		bad("a bridge needs a name: everything it stores is keyed by it")
+	}
+	if in.Decoder == nil {
+		bad("Input.Decoder is missing: pass the decoder of the table's format")
+	}
+	if to == nil {
+		bad("the sink is missing")
+	}
+	switch {
+	case len(in.Topics) == 0 && in.Pattern == "":
+		bad("Input.Topics is empty: name the topics to read")
+	case len(in.Topics) > 0 && in.Pattern != "":
+		bad("Input.Topics and Input.Pattern are both set: choose one")
+	}
+	for i, t := range in.Topics {
+		if t == "" || slices.Contains(in.Topics[:i], t) {
+			bad("Input.Topics: %q is empty or listed twice", t)
+		}
+	}
+	if _, err := regexp.Compile(in.Pattern); err != nil {
+		bad("Input.Pattern: %w", err)
+	}
+	if in.Start.Mode == StartOffsets && len(in.Topics) > 1 {
+		bad("Input.Start lists offsets by partition, which names no partition when %d topics are read: read one topic, or start otherwise", len(in.Topics))
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Interval", int64(o.Interval)}, {"Changes", int64(o.Changes)}, {"Bytes", int64(o.Bytes)}, {"ByteBudget", int64(o.ByteBudget)},
+		{"Lanes", int64(o.Lanes)}, {"Grace", int64(o.Grace)}, {"Connect", int64(o.Connect)}, {"Watch", int64(o.Watch)},
+		{"OpenFor", int64(o.OpenFor)},
+	} {
+		if n.value < 0 {
+			bad("Options.%s is negative: leave it zero for its default", n.name)
+		}
+	}
+	if o.ByteBudget > 0 && o.Bytes > o.ByteBudget/2 {
+		bad("Options.Bytes (%d) is more than half of Options.ByteBudget (%d): lower Bytes or raise ByteBudget", o.Bytes, o.ByteBudget)
+	}
+	if o.OnData != Halt {
+		bad("Options.OnData: policy %d is unknown, only Halt is there", o.OnData)
+	}
+	if err := kgo.ValidateOpts(clientOptions(in, o, nil)...); err != nil {
+		bad("client options: %w", err)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &sink.Error{Op: "new", Bridge: name, Class: sink.ErrConfig, Err: errors.Join(errs...)}
+}

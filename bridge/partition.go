@@ -1,0 +1,63 @@
+package bridge
+
+import (
+	"sync/atomic"
+
+	"github.com/flinksink/flinksink/changelog"
+)
+
+// hold is a set of reasons not to fetch a partition. It is fetched while there is none.
+type hold uint8
+
+const (
+	holdStart  hold = 1 << iota // its lane has not yet said where to begin
+	holdBudget                  // the lane's memory for unread records is full
+	holdSink                    // the coordinator paused it
+	holdEnd                     // read as far as asked
+	holdBad                     // a record cannot be decoded
+	holdStop                    // the bridge stops
+)
+
+// dead is the epoch of a partition that was given back.
+const dead = -1
+
+// partition is one assignment of a partition to this member. When it comes back later it is another one.
+//
+// Between the fetch of a record and the Write of its changes the lane may be sent back (Seek), or lose the partition. Each record is
+// therefore tagged with the epoch that was current when the poll goroutine took it; Seek begins the next epoch, and what carries
+// an older one is dropped wherever it is found: of this partition only, and only because of a Seek. The poll goroutine alone
+// begins an epoch, and between two polls, so that no record of before the Seek can be tagged with the epoch of after it. Others only
+// end one, together with holdStart, under which nothing is taken until the next Seek.
+type partition struct {
+	changelog.Partition
+	lane  *lane
+	epoch atomic.Int64
+
+	// Guarded by fetcher.mu.
+	holds   hold
+	topicID changelog.TopicID
+	next    int64 // offset after the last record that was taken; set by Seek
+	bound   int64 // records from here on are not read; -1: no bound
+	taken   uint64
+	seen    uint64 // taken, when the watcher last looked
+	trouble string // the last error that passes, to log it once
+
+	// What Status shows; guarded by fetcher.mu.
+	read  int64 // position written into the current checkpoint, -1 before the first Seek
+	saved int64 // last saved position, -1 unknown
+	high  int64 // high watermark, -1 unknown
+	last  int64 // last stable offset, -1 unknown
+}
+
+// chunk is a run of records of one partition on its way to the decoder.
+type chunk struct {
+	part    *partition
+	epoch   int64
+	records []record
+	to      int64 // offset after the chunk: beyond its last record where control records or gaps follow
+	leader  int32 // leader epoch at to
+	topicID changelog.TopicID
+	bytes   int
+}
+
+func (c chunk) stale() bool { return c.part.epoch.Load() != c.epoch }

@@ -1,0 +1,138 @@
+package bridge
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// Status is a bridge at one moment.
+type Status struct {
+	Bridge, Group string
+	Running       bool
+	Generation    int32 // of the consumer group, -1 before the first
+	Partitions    []PartitionStatus
+	// Counters of all checkpoints that were decided since Run began, with the time of the last and how many there were.
+	Counters       sink.Counters
+	Checkpoints    int64
+	LastCheckpoint time.Time
+	Last           sink.Report
+	Retries        int64 // tries again after failures
+	// Buffered is what was fetched and is not yet written, in bytes, over all lanes.
+	Buffered int
+	// Left lists the partitions that Options.UntilEnd still waits for.
+	Left []changelog.Partition
+}
+
+// PartitionStatus is one partition that the bridge holds.
+type PartitionStatus struct {
+	changelog.Partition
+	Lane             int
+	Read             int64 // position that is written, saved or not; -1: not begun
+	Saved            int64 // position of the last decided checkpoint, -1: not known yet
+	LastStableOffset int64 // what can be read, -1: not known yet
+	HighWatermark    int64 // where the partition ends, -1: not known yet
+	Paused           bool  // not fetched at this moment: memory is full, a sink is slow, or the end is reached
+	Trouble          string
+}
+
+// Lag is how many offsets lie between what is saved and the end of the partition, records of open transactions included; -1: not
+// known yet.
+func (p PartitionStatus) Lag() int64 {
+	if p.Saved < 0 || p.HighWatermark < 0 {
+		return -1
+	}
+	return max(0, p.HighWatermark-p.Saved)
+}
+
+// Waiting is how many offsets at the end of the partition lie behind an open transaction and cannot be read yet.
+func (p PartitionStatus) Waiting() int64 {
+	if p.LastStableOffset < 0 {
+		return 0
+	}
+	return max(0, p.HighWatermark-p.LastStableOffset)
+}
+
+// Lag is the sum over all partitions, -1 if one is not known yet.
+func (s Status) Lag() int64 {
+	var n int64
+	for _, p := range s.Partitions {
+		l := p.Lag()
+		if l < 0 {
+			return -1
+		}
+		n += l
+	}
+	return n
+}
+
+// Waiting lists the partitions with records that wait behind an open transaction.
+func (s Status) Waiting() []PartitionStatus {
+	return slices.DeleteFunc(slices.Clone(s.Partitions), func(p PartitionStatus) bool { return p.Waiting() == 0 })
+}
+
+// totals is what Status sums up over the lanes.
+type totals struct {
+	mu          sync.Mutex
+	counters    sink.Counters
+	checkpoints int64
+	at          time.Time
+	last        sink.Report
+	retries     int64
+}
+
+// decided notes a report of a lane. A report sums up over one call of the coordinator, which may decide twice; counted holds what it
+// said before.
+func (r *run) decided(l *lane, rep sink.Report) {
+	before := l.counted
+	l.counted = rep.Counters
+	r.totals.mu.Lock()
+	r.totals.counters = r.totals.counters.Add(rep.Counters).Add(negative(before))
+	r.totals.checkpoints++
+	r.totals.at, r.totals.last = time.Now(), rep
+	r.totals.mu.Unlock()
+	r.saved(rep.To)
+}
+
+func negative(c sink.Counters) sink.Counters {
+	return sink.Counters{Records: -c.Records, Read: -c.Read, Applied: -c.Applied, Superseded: -c.Superseded,
+		DeadLettered: -c.DeadLettered, Skipped: -c.Skipped}
+}
+
+// saved notes positions that are in the store.
+func (r *run) saved(to []changelog.Position) {
+	r.f.mu.Lock()
+	for _, p := range to {
+		if part := r.f.parts[p.Partition]; part != nil {
+			part.saved = p.Offset
+		}
+	}
+	r.f.mu.Unlock()
+	r.end.saved(to)
+}
+
+func (r *run) status() Status {
+	s := Status{Bridge: r.name, Group: r.o.Group, Generation: r.m.Generation()}
+	r.f.mu.Lock()
+	lanes, end := r.lanes, r.end
+	for _, p := range r.f.parts {
+		s.Partitions = append(s.Partitions, PartitionStatus{Partition: p.Partition, Lane: p.lane.n, Read: p.read, Saved: p.saved,
+			LastStableOffset: p.last, HighWatermark: p.high, Paused: p.holds != 0, Trouble: p.trouble})
+	}
+	if r.final != nil {
+		s.Partitions = r.final
+	}
+	r.f.mu.Unlock()
+	slices.SortFunc(s.Partitions, func(a, b PartitionStatus) int { return a.Partition.Compare(b.Partition) })
+	s.Left = end.left()
+	for _, l := range lanes {
+		s.Buffered += l.queue.size()
+	}
+	r.totals.mu.Lock()
+	defer r.totals.mu.Unlock()
+	s.Counters, s.Checkpoints, s.LastCheckpoint, s.Last, s.Retries = r.totals.counters, r.totals.checkpoints, r.totals.at, r.totals.last, r.totals.retries
+	return s
+}

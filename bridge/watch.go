@@ -1,0 +1,214 @@
+package bridge
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// OpenTransaction describes a partition whose last stable offset stands still: records behind it wait until a producer ends its
+// transaction, or the broker does after its timeout. Nothing is skipped meanwhile.
+type OpenTransaction struct {
+	Partition        changelog.Partition
+	LastStableOffset int64         // the first offset that is not readable yet
+	HighWatermark    int64         // where the partition ends
+	For              time.Duration // how long it was seen to stand still
+	TransactionalID  string        // whose transaction it is, "" where the brokers do not tell
+	ProducerID       int64         // of that transaction, -1 unknown
+}
+
+// watcher asks for what no fetch shows: a poll returns nothing, neither offsets nor watermarks, for a partition that has no records.
+type watcher struct {
+	r     *run
+	stood map[changelog.Partition]stand
+}
+
+// stand is a last stable offset that does not move.
+type stand struct {
+	at    int64
+	since time.Time
+	told  bool
+}
+
+// run looks until ctx ends. An error ends the bridge.
+func (w *watcher) run(ctx context.Context) error {
+	every := w.r.o.Watch
+	if w.r.end != nil {
+		every = min(every, 500*time.Millisecond) // an end that no record shows should not be waited for long
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		look, cancel := context.WithTimeout(ctx, max(every, w.r.o.Connect))
+		err := w.look(look)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+func (w *watcher) look(ctx context.Context) error {
+	f := w.r.f
+	topics := slices.Sorted(maps.Keys(w.r.topics))
+	found, err := f.metadata(ctx, topics)
+	if err != nil {
+		w.r.log.Debug("flinksink: asking for topics failed", "bridge", w.r.name, "error", err)
+		return nil
+	}
+	high, _ := f.adm.ListEndOffsets(ctx, topics...)
+	last, _ := f.adm.ListCommittedOffsets(ctx, topics...)
+	var idle []probe
+	f.mu.Lock()
+	for p, part := range f.parts {
+		id := found[p.Topic].id
+		if part.holds&holdStart == 0 && id != (changelog.TopicID{}) && part.topicID != (changelog.TopicID{}) && id != part.topicID {
+			at := changelog.Position{Partition: p, Offset: part.next, LeaderEpoch: -1, TopicID: part.topicID}
+			f.mu.Unlock()
+			return w.r.lost("watch", at, recreated(at.TopicID, id))
+		}
+		if o, ok := high.Lookup(p.Topic, p.Partition); ok && o.Err == nil {
+			part.high = max(part.high, o.Offset)
+		}
+		if o, ok := last.Lookup(p.Topic, p.Partition); ok && o.Err == nil {
+			part.last = max(part.last, o.Offset)
+		}
+		if part.holds == 0 && part.next < part.last && part.taken == part.seen {
+			if leader, ok := found[p.Topic].leaders[p.Partition]; ok && leader >= 0 {
+				idle = append(idle, probe{part: part, epoch: part.epoch.Load(), from: part.next, leader: leader, topicID: part.topicID})
+			}
+		}
+		part.seen = part.taken
+	}
+	f.mu.Unlock()
+	for _, p := range idle {
+		w.probe(ctx, p)
+	}
+	w.open(ctx)
+	return nil
+}
+
+// probe is a partition that has offsets to read and yields nothing.
+type probe struct {
+	part    *partition
+	epoch   int64
+	from    int64
+	leader  int32
+	topicID changelog.TopicID
+}
+
+// probe moves a position over offsets that hold no record: the client passes over batches that compaction emptied without a word, so a
+// partition that ends with them would never be seen to be read to its end.
+func (w *watcher) probe(ctx context.Context, p probe) {
+	f := w.r.f
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxBytes = 1 << 20
+	req.IsolationLevel = 1
+	req.SessionEpoch = -1
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID = p.part.Topic, p.topicID
+	rp := kmsg.NewFetchRequestTopicPartition()
+	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = p.part.Partition.Partition, p.from, 1<<20
+	t.Partitions = append(t.Partitions, rp)
+	req.Topics = append(req.Topics, t)
+	raw, err := f.cl.Broker(int(p.leader)).RetriableRequest(ctx, req)
+	if err != nil {
+		return
+	}
+	resp := raw.(*kmsg.FetchResponse)
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return
+	}
+	fp, to := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		KeepControlRecords: true,
+		Offset:             p.from,
+		IsolationLevel:     kgo.ReadCommitted(),
+		Topic:              p.part.Topic,
+		Partition:          p.part.Partition.Partition,
+	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
+	if fp.Err != nil || len(fp.Records) > 0 || to <= p.from {
+		return // there is something to read: the client will
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.parts[p.part.Partition] == p.part && p.part.epoch.Load() == p.epoch && p.part.next == p.from {
+		p.part.next = to
+		if p.part.bound >= 0 && to >= p.part.bound {
+			f.setHold(holdEnd, true, p.part)
+		}
+		f.push(p.part, chunk{part: p.part, epoch: p.epoch, to: to, leader: -1, topicID: p.topicID})
+	}
+}
+
+// open tells of last stable offsets that stand still below the end of their partitions.
+func (w *watcher) open(ctx context.Context) {
+	f := w.r.f
+	now := time.Now()
+	var tell []OpenTransaction
+	f.mu.Lock()
+	for p, part := range f.parts {
+		if part.last < 0 || part.last >= part.high {
+			delete(w.stood, p)
+			continue
+		}
+		s, ok := w.stood[p]
+		if !ok || s.at != part.last {
+			w.stood[p] = stand{at: part.last, since: now}
+			continue
+		}
+		if !s.told && now.Sub(s.since) >= w.r.o.OpenFor {
+			s.told = true
+			w.stood[p] = s
+			tell = append(tell, OpenTransaction{Partition: p, LastStableOffset: part.last, HighWatermark: part.high, For: now.Sub(s.since), ProducerID: -1})
+		}
+	}
+	f.mu.Unlock()
+	for _, t := range tell {
+		t.ProducerID, t.TransactionalID = w.producer(ctx, t)
+		w.r.log.Warn("flinksink: an open transaction keeps records from being read", "bridge", w.r.name, "partition", t.Partition.String(),
+			"lastStableOffset", t.LastStableOffset, "highWatermark", t.HighWatermark, "transactionalID", t.TransactionalID, "producerID", t.ProducerID)
+		if h := w.r.o.Hooks.OpenTransaction; h != nil {
+			h(t)
+		}
+	}
+}
+
+// producer asks whose transaction begins at a last stable offset. Brokers before 3.0 cannot say, nor those that forbid it.
+func (w *watcher) producer(ctx context.Context, t OpenTransaction) (id int64, name string) {
+	var s kadm.TopicsSet
+	s.Add(t.Partition.Topic, t.Partition.Partition)
+	described, err := w.r.adm.DescribeProducers(ctx, s)
+	if err != nil {
+		return -1, ""
+	}
+	id = -1
+	described.EachProducer(func(p kadm.DescribedProducer) {
+		if p.CurrentTxnStartOffset == t.LastStableOffset {
+			id = p.ProducerID
+		}
+	})
+	if id < 0 {
+		return -1, ""
+	}
+	txns, err := w.r.adm.ListTransactions(ctx, []int64{id}, nil)
+	if err != nil {
+		return id, ""
+	}
+	for _, t := range txns {
+		if t.ProducerID == id {
+			name = t.TxnID
+		}
+	}
+	return id, name
+}
