@@ -1,0 +1,125 @@
+// Command testsummary reads what go test -json prints and tells it in a form to read: a line for each package with its time, all output
+// of what failed, a line for each test that was skipped with its reason. The last line is "PASSED FAILED SKIPPED", counting tests that
+// are no subtests; a package that does not compile, or ends early, is a failed test. Exit status 1 when anything failed.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+func main() {
+	ok, err := summarise(os.Stdin, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testsummary:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// event is a line of go test -json (go doc test2json), or of the build before it.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of build output
+	Test       string
+	Output     string
+	Elapsed    float64
+}
+
+type name struct{ pkg, test string }
+
+func (n name) top() bool { return n.test != "" && !strings.Contains(n.test, "/") }
+
+func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
+	var passed, failed, skipped int
+	output := map[name][]string{}
+	failures := map[string]int{} // tests by package
+	var skips []string
+	sc := bufio.NewScanner(in)
+	sc.Buffer(nil, 64<<20)
+	for sc.Scan() {
+		var e event
+		if json.Unmarshal(sc.Bytes(), &e) != nil { // not of go test; it is worth seeing
+			fmt.Fprintf(out, "  %s\n", sc.Text())
+			continue
+		}
+		n := name{e.Package, e.Test}
+		switch e.Action {
+		case "output":
+			output[n] = append(output[n], e.Output)
+		case "build-output":
+			fmt.Fprintf(out, "  | %s", e.Output)
+		case "pass", "fail", "skip":
+			if e.Test != "" {
+				switch {
+				case e.Action == "fail":
+					if n.top() {
+						failed++
+						failures[e.Package]++
+					}
+					show(out, output[n])
+				case n.top() && e.Action == "pass":
+					passed++
+				case n.top():
+					skipped++
+					skips = append(skips, fmt.Sprintf("%s %s: %s", short(e.Package), e.Test, reason(output[n])))
+				}
+				delete(output, n)
+				continue
+			}
+			word := map[string]string{"pass": "ok", "fail": "FAIL", "skip": "no tests"}[e.Action]
+			if e.Action == "fail" && failures[e.Package] == 0 { // no test is to blame: it did not compile, or ended early
+				failed++
+				for other, lines := range output {
+					if other.pkg == e.Package {
+						show(out, lines)
+					}
+				}
+			}
+			if e.Action != "skip" {
+				fmt.Fprintf(out, "  %-42s%-4s  %4.0fs\n", short(e.Package), word, e.Elapsed)
+			}
+			delete(output, n)
+		}
+	}
+	slices.Sort(skips)
+	for _, s := range skips {
+		fmt.Fprintf(out, "  skipped: %s\n", s)
+	}
+	fmt.Fprintln(out, passed, failed, skipped)
+	return failed == 0, sc.Err()
+}
+
+func short(pkg string) string {
+	if s := strings.TrimPrefix(pkg, "github.com/flinksink/flinksink/"); s != "github.com/flinksink/flinksink" {
+		return s
+	}
+	return "."
+}
+
+// show prints the output of a test without the lines that say only that it runs.
+func show(out io.Writer, lines []string) {
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "=== ") {
+			fmt.Fprintf(out, "  | %s\n", strings.TrimRight(l, "\n"))
+		}
+	}
+}
+
+// reason is the last thing that a skipped test said.
+func reason(lines []string) string {
+	for _, l := range slices.Backward(lines) {
+		l = strings.TrimSpace(l)
+		if l != "" && !strings.HasPrefix(l, "---") && !strings.HasPrefix(l, "===") {
+			return l
+		}
+	}
+	return "no reason given"
+}
