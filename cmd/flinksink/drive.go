@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// drive runs a bridge: the guarantee first, progress meanwhile, the account at the end, whatever ended it.
+func (c *call) drive(cmd *cobra.Command, name string, in bridge.Input, to sink.Sink, into string, o bridge.Options) error {
+	ctx := cmd.Context()
+	out := cmd.OutOrStdout()
+	p := newProgress(cmd.ErrOrStderr(), c.secrets)
+	var b *bridge.Bridge
+	began := time.Time{} // zero: not one row could have been read
+	o.Connect = c.patience
+	o.Logger = slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.Hooks.Started = func(g sink.Guarantee) {
+		began = time.Now()
+		fmt.Fprintf(out, "bridge %q: %s into table %s\nguarantee: %s\n", name, source(in), into, g)
+		m := &meter{status: func() bridge.Status { return b.Status() }, looks: []look{{at: began}}}
+		p.start(m.line)
+	}
+	b, err := bridge.New(name, in, to, &o)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		io.WriteString(p, "flinksink: stopping with a checkpoint; a second signal ends at once\n")
+	})
+	err = b.Run(ctx)
+	stop()
+	p.end()
+	if began.IsZero() {
+		return err
+	}
+	status := b.Status()
+	if o.UntilEnd && err == nil {
+		lookAgain(context.WithoutCancel(ctx), in, &status)
+	}
+	halted := err
+	if interrupted(ctx) && (err == nil || errors.Is(err, errInterrupted)) {
+		halted, err = errInterrupted, nil
+		if o.UntilEnd && len(status.Left) > 0 {
+			err = fmt.Errorf("%w before the end was reached: what the account lists is saved, and the next run of this bridge goes on from there", errInterrupted)
+		}
+	}
+	if werr := writeAccount(out, status, time.Since(began), ending(halted, o.UntilEnd)); werr != nil && err == nil {
+		err = werr
+	}
+	return err
+}
+
+// source names what a bridge reads.
+func source(in bridge.Input) string {
+	switch {
+	case in.Pattern != "":
+		return "topics like " + in.Pattern
+	case len(in.Topics) == 1:
+		return "topic " + in.Topics[0]
+	}
+	return "topics " + strings.Join(in.Topics, ", ")
+}
+
+// ending says in a few words why a bridge ended.
+func ending(err error, untilEnd bool) string {
+	switch {
+	case errors.Is(err, errInterrupted):
+		return "stopped by a signal"
+	case err != nil:
+		return "stopped by the error below"
+	case untilEnd:
+		return "everything up to the last stable offsets at the start is in the table"
+	}
+	return "stopped"
+}
+
+// meter makes the line of progress out of looks at a bridge. Rows count when their checkpoint is decided, so in steps; the rate is that
+// of the last window.
+type meter struct {
+	status func() bridge.Status
+	looks  []look // oldest first
+}
+
+type look struct {
+	at   time.Time
+	rows int64
+}
+
+const window = 5 * time.Second
+
+// line returns what progress shows, in ASCII.
+func (m *meter) line() string { return m.at(m.status(), time.Now()) }
+
+func (m *meter) at(s bridge.Status, now time.Time) string {
+	for len(m.looks) > 1 && now.Sub(m.looks[1].at) >= window {
+		m.looks = m.looks[1:]
+	}
+	rate := int64(0)
+	if d := now.Sub(m.looks[0].at).Seconds(); d > 0 {
+		rate = int64(float64(s.Counters.Applied-m.looks[0].rows) / d)
+	}
+	m.looks = append(m.looks, look{now, s.Counters.Applied})
+	lag := "unknown"
+	if n := s.Lag(); n >= 0 && len(s.Partitions) > 0 {
+		lag = thousands(n)
+	}
+	line := fmt.Sprintf("%s rows, %s rows/s, lag %s, ", thousands(s.Counters.Applied), thousands(rate), lag)
+	if s.LastCheckpoint.IsZero() {
+		line += "no checkpoint yet"
+	} else {
+		line += fmt.Sprintf("checkpoint %d.%d %s ago", s.Last.Generation, s.Last.Checkpoint, now.Sub(s.LastCheckpoint).Round(100*time.Millisecond))
+	}
+	if n := waiting(s); n > 0 {
+		line += fmt.Sprintf(", %s offsets wait behind an open transaction", thousands(n))
+	}
+	if s.Retries > 0 {
+		line += fmt.Sprintf(", %d retries", s.Retries)
+	}
+	return line
+}
+
+func waiting(s bridge.Status) (n int64) {
+	for _, p := range s.Waiting() {
+		n += p.Waiting()
+	}
+	return n
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// The exit statuses. They are part of what the program promises.
+const (
+	exitDone   = 0
+	exitFailed = 1 // a bad record, or a failure while running
+	exitConfig = 2 // the command line, or a setting that cannot work
+)
+
+var errNoCommand = errors.New("a command is missing: read, run, replay or version")
+
+// configError says which setting is wrong, and the cure.
+type configError struct {
+	err   error
+	usage bool // the command line itself: point to --help
+}
+
+func (e *configError) Error() string { return e.err.Error() }
+func (e *configError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &configError{err: err, usage: true} }
+
+func config(format string, a ...any) error { return &configError{err: fmt.Errorf(format, a...)} }
+
+// isConfig reports whether err is of a kind that was found before anything was tried.
+func isConfig(err error) bool {
+	var c *configError
+	var d *ddl.Error
+	return errors.As(err, &c) || errors.As(err, &d) || sink.ClassOf(err) == sink.ErrConfig
+}
+
+// tell prints err, if there is one, and returns the exit status. path is the command as it was typed.
+func (c *call) tell(w io.Writer, path string, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	text := strings.TrimPrefix(flags.Replace(hide(err.Error(), c.secrets)), "flinksink: ")
+	// Joined errors are one a line; the lines after the first are set off, so that it is seen where the next message begins.
+	fmt.Fprintf(w, "flinksink: %s\n", strings.ReplaceAll(text, "\n", "\n  "))
+	var conf *configError
+	if !c.begun || errors.As(err, &conf) && conf.usage {
+		fmt.Fprintf(w, "See '%s --help'.\n", path)
+		return exitConfig
+	}
+	if isConfig(err) {
+		return exitConfig
+	}
+	return exitFailed
+}
+
+// flags gives the settings of the library, which its errors name, the names that they have here.
+var flags = strings.NewReplacer(
+	"Options.CreateTable", "--create-table",
+	"Options.Schema", "--store-schema",
+	"Options.InstanceID", "--instance",
+	"Options.Interval", "--interval",
+	"Options.Lanes", "--lanes",
+	"kgo.SeedBrokers", "--brokers",
+)
+
+// hide replaces secrets. Texts are built without them; this is for what a library puts into one.
+func hide(text string, secrets []string) string {
+	for _, s := range secrets {
+		if len(s) >= 4 { // shorter ones are part of too many words
+			text = strings.ReplaceAll(text, s, "******")
+		}
+	}
+	return text
+}

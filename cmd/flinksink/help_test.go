@@ -1,0 +1,69 @@
+package main
+
+import (
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestHelp(t *testing.T) {
+	for _, c := range []string{"", "read", "run", "replay", "version"} {
+		t.Run("flinksink "+c, func(t *testing.T) {
+			args := append(strings.Fields(c), "--help")
+			got := command(t, args...)
+			if got.status != exitDone || got.errs != "" {
+				t.Fatalf("status %d: %s", got.status, got.errs)
+			}
+			golden(t, strings.TrimSuffix("help-"+c, "-")+".txt", got.out)
+			for i, l := range strings.Split(got.out, "\n") {
+				if len(l) > 140 && !strings.HasPrefix(strings.TrimSpace(l), "--") {
+					t.Errorf("line %d is %d wide", i+1, len(l))
+				}
+			}
+			if c != "" && !strings.Contains(got.out, "Examples:\n  flinksink "+c) && c != "run" {
+				t.Error("no example")
+			}
+		})
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "flinksink: a command is missing: read, run, replay or version\nSee 'flinksink --help'.\n"},
+		{"raed", "flinksink: unknown command \"raed\" for \"flinksink\"\nSee 'flinksink --help'.\n"},
+		{"read", "flinksink: required flag(s) \"ddl\" not set\nSee 'flinksink read --help'.\n"},
+		{"read --nope", "flinksink: unknown flag: --nope\nSee 'flinksink read --help'.\n"},
+		{"read --ddl a b", "flinksink: unknown command \"b\" for \"flinksink read\"\nSee 'flinksink read --help'.\n"},
+		{"read --ddl a --file b --brokers c", "flinksink: if any flags in the group [file brokers] are set none of the others can be; [brokers file] were all set\nSee 'flinksink read --help'.\n"},
+		{"run --ddl a --to b", "flinksink: required flag(s) \"bridge\" not set\nSee 'flinksink run --help'.\n"},
+		{"run --bridge x --ddl a --to b --interval 0s", "flinksink: --interval has to be longer than 0, e.g. 1s\nSee 'flinksink run --help'.\n"},
+		{"run --bridge x --ddl a --to b --interval x", "flinksink: invalid argument \"x\" for \"--interval\" flag: time: invalid duration \"x\"\nSee 'flinksink run --help'.\n"},
+		{"run --bridge x --ddl a --to b --lanes 0", "flinksink: --lanes has to be 1 or more\nSee 'flinksink run --help'.\n"},
+		{"replay --ddl a", "flinksink: required flag(s) \"file\", \"to\" not set\nSee 'flinksink replay --help'.\n"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			got := command(t, strings.Fields(c.args)...)
+			if got.status != exitConfig || got.out != "" || got.errs != c.want {
+				t.Errorf("status %d, out %q, error\n%s\nwant\n%s", got.status, got.out, got.errs, c.want)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	got := command(t, "version")
+	if got.status != exitDone || !strings.HasPrefix(got.out, "flinksink ") || !strings.Contains(got.out, "\ngo1.") {
+		t.Errorf("status %d: %q", got.status, got.out)
+	}
+	text := versionText(&debug.BuildInfo{
+		Main:     debug.Module{Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
+		Deps: []*debug.Module{{Path: "github.com/spf13/cobra", Version: "v9"}, {Path: "github.com/twmb/franz-go", Version: "v8"},
+			{Path: "github.com/jackc/pgx/v5", Version: "v6", Replace: &debug.Module{Path: "example.org/pgx", Version: "v7"}}},
+	})
+	first, rest, _ := strings.Cut(text, "\n")
+	_, rest, _ = strings.Cut(rest, "\n")
+	if first != "flinksink v1.2.3 (abc, with local changes)" || rest != "github.com/twmb/franz-go v8\nexample.org/pgx v7\n" {
+		t.Errorf("%q", text)
+	}
+}

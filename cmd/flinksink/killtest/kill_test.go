@@ -1,0 +1,413 @@
+package killtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flinksink/flinksink/testbed/kafka"
+	"github.com/flinksink/flinksink/testbed/postgres"
+)
+
+// patience is how long the test waits for what has to happen. It asserts nothing about time.
+const patience = 90 * time.Second
+
+// size is how much a run does, for each of the two subjects.
+type size struct {
+	steps   int // times that every step is died at
+	random  int // deaths of flinksink run, with one lane
+	lanes   int // with two lanes
+	pair    int // of one or both of two processes
+	vacant  int // of one of two, whose place stays vacant until the other has taken its partitions over
+	changes int // of a subject, at least
+	kills   int // that have to be reached, of both
+}
+
+func sizes() size {
+	if os.Getenv("FLINKSINK_LONG") != "" {
+		return size{steps: 3, random: 30, lanes: 15, pair: 30, vacant: 3, changes: 150_000, kills: 200}
+	}
+	return size{steps: 1, random: 8, lanes: 4, pair: 8, vacant: 1, changes: 52_000, kills: 50}
+}
+
+// Changes that the writers add for a death. They write on while the bridge lives: what a bridge at a step, which makes small
+// checkpoints, and one of flinksink run have read before they die, is less as a rule.
+const (
+	fewChanges  = 1200
+	manyChanges = 3000
+)
+
+// world is a broker, a Postgres and a program.
+type world struct {
+	name      string // that all names begin with
+	brokers   string
+	to        string
+	flinksink string
+	session   time.Duration // session timeout, the lowest that the broker allows
+	size      size
+	seed      uint64
+}
+
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("FLINKSINK_SEED")
+	if text == "" {
+		return rand.Uint64()
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("FLINKSINK_SEED: %v", err)
+	}
+	return n
+}
+
+// Bridges are killed at every step and at random, and the tables are what was produced.
+func TestKill(t *testing.T) {
+	to := os.Getenv(postgres.Env)
+	if to == "" {
+		t.Skipf("%s is not set: it names a Postgres server that tests may fill, e.g. postgres://postgres@127.0.0.1:5432/postgres; ./test starts one", postgres.Env)
+	}
+	if !strings.Contains(to, "://") {
+		t.Fatalf("%s has to be a URL here: it is handed to flinksink run --to", postgres.Env)
+	}
+	n := seed(t)
+	dir := t.TempDir()
+	bin, err := build(t.Context(), dir, "cmd/flinksink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world{to: to, flinksink: bin, size: sizes(), seed: n}
+	t.Run("kfake", func(t *testing.T) {
+		cmd, err := kafka.Command(t.Context(), dir, kafka.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := kafka.Start(t.Context(), cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Stop)
+		w := w
+		w.name, w.brokers, w.session = fmt.Sprintf("killtest_%d", os.Getpid()), b.Addr(), 1500*time.Millisecond
+		w.run(t)
+	})
+	t.Run("kafka", func(t *testing.T) {
+		w := w
+		if w.brokers = os.Getenv(kafka.Env); w.brokers == "" {
+			t.Skipf("%s is not set: it is the address of a Kafka broker that tests may fill, e.g. localhost:9092; ./test full starts one", kafka.Env)
+		}
+		w.name, w.session = fmt.Sprintf("killtest_%d_kafka_%d", os.Getpid(), time.Now().UnixMilli()), 6*time.Second
+		w.run(t)
+	})
+}
+
+// run lets both subjects live through all deaths at once.
+func (w *world) run(t *testing.T) {
+	accounts := make([]account, 2)
+	t.Run("topic", func(t *testing.T) {
+		for i, kind := range []string{"keyed", "append"} {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				defer func() {
+					if t.Failed() {
+						t.Logf("FLINKSINK_SEED=%d repeats what was produced", w.seed)
+					}
+				}()
+				s := newSubject(t, w, kind == "keyed", w.seed)
+				l := &life{t: t, w: w, s: s, a: &accounts[i]}
+				defer func() { t.Log("\n" + l.a.write(s)) }()
+				l.run()
+			})
+		}
+	})
+	kills, changes := 0, 0
+	for i := range accounts {
+		kills += accounts[i].total()
+		changes += accounts[i].changes
+	}
+	t.Logf("together %d kills over %d changes", kills, changes)
+	if !t.Failed() && (kills < w.size.kills || changes < 100_000) {
+		t.Errorf("%d kills over %d changes: too few to say anything; %d over 100000 are wanted", kills, changes, w.size.kills)
+	}
+}
+
+// life is what a subject goes through.
+type life struct {
+	t *testing.T
+	w *world
+	s *subject
+	a *account
+}
+
+// The instances of a bridge's processes: static members, which have their partitions back at once.
+const (
+	first  = "first"
+	second = "second"
+)
+
+func (l *life) run() {
+	n := l.w.size
+	l.steps()
+	for range n.random {
+		l.killOne("at random")
+	}
+	for range n.lanes {
+		l.killOne("at random, two lanes", "--lanes", "2")
+	}
+	l.pair()
+	l.end()
+}
+
+// steps has a bridge die at every step, in the order of a seed.
+func (l *life) steps() {
+	var order []int
+	for range l.w.size.steps {
+		order = append(order, l.s.r.Perm(len(steps()))...)
+	}
+	for _, i := range order {
+		step := steps()[i]
+		n := 1 + l.s.r.IntN(step.most)
+		l.s.feed(fewChanges)
+		p := l.s.dying(l.t, first, i, n)
+		l.a.starts++
+		l.await(p, fmt.Sprintf("step %q, occurrence %d", step.name, n))
+		if !p.killed() || !strings.Contains(p.out.String(), lastWords(step)) {
+			l.t.Fatalf("the bridge was to die at step %q, occurrence %d, and ended otherwise: %s", step.name, n, p.tail())
+		}
+		l.died(step.name, p)
+	}
+}
+
+// await waits until a process ends, and has the writers write more now and then, in case it waits for that.
+func (l *life) await(p *process, what string) {
+	l.t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	more := time.NewTicker(time.Second)
+	defer more.Stop()
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-more.C:
+			l.s.feed(1000)
+		case <-l.s.broken.Done():
+			l.t.Fatal(context.Cause(l.s.broken))
+		case <-limit.C:
+			p.kill()
+			l.t.Fatalf("%s: not met: %s", what, p.tail())
+		}
+	}
+}
+
+// died notes a death and compares.
+func (l *life) died(step string, ps ...*process) {
+	l.t.Helper()
+	for _, p := range ps {
+		l.a.kill(step)
+		if p.raced() {
+			l.t.Errorf("a data race: %s", p.tail())
+		}
+	}
+	behind := l.s.truth.behind() // before the look: what the writers add meanwhile is no lag of the dead
+	moved, _, err := l.s.look(l.t.Context(), false)
+	if err != nil {
+		l.t.Fatalf("after death %d, %s: %v\n%s", l.a.total(), step, err, ps[0].tail())
+	}
+	if moved > 0 {
+		l.a.moved++
+	}
+	if behind > moved {
+		l.a.behind++
+	}
+}
+
+// pause waits for a random time, from the start of p or from when its bridge runs.
+func (l *life) pause(p *process) {
+	l.t.Helper()
+	if l.s.r.IntN(4) > 0 {
+		select {
+		case <-p.ready:
+		case <-p.done:
+		case <-time.After(patience):
+			l.t.Fatalf("the bridge does not begin: %s", p.tail())
+		}
+	}
+	select {
+	case <-time.After(time.Duration(l.s.r.Int64N(int64(600 * time.Millisecond)))):
+	case <-p.done:
+	case <-l.s.broken.Done():
+		l.t.Fatal(context.Cause(l.s.broken))
+	}
+	if p.over() {
+		l.t.Fatalf("a bridge ended by itself: %s", p.tail())
+	}
+}
+
+func (l *life) interval() time.Duration {
+	return []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}[l.s.r.IntN(3)]
+}
+
+// start starts flinksink run.
+func (l *life) start(instance string, more ...string) *process {
+	l.a.starts++
+	return l.s.program(l.t, l.w, instance, l.interval(), more...)
+}
+
+// killOne kills the only process of the bridge.
+func (l *life) killOne(step string, more ...string) {
+	l.t.Helper()
+	l.s.feed(manyChanges)
+	p := l.start(first, more...)
+	l.pause(p)
+	p.kill()
+	l.died(step, p)
+}
+
+// pair has two processes share the partitions, and kills one of them, sometimes both.
+func (l *life) pair() {
+	names := []string{first, second}
+	ps := make([]*process, len(names))
+	begin := func(i int) { ps[i] = l.start(names[i], "--lanes", strconv.Itoa(1+i)) }
+	for i := range ps {
+		begin(i)
+	}
+	l.until(ps, "both processes have partitions", l.shared(ps))
+	for round := range l.w.size.pair + l.w.size.vacant {
+		l.s.feed(manyChanges)
+		victim := l.s.r.IntN(2)
+		l.pause(ps[victim])
+		switch {
+		case round >= l.w.size.pair:
+			l.until(ps, "both processes have partitions", l.shared(ps))
+			l.s.feed(manyChanges)
+			ps[victim].kill()
+			l.died("one of two, the other takes over", ps[victim])
+			l.until(ps[1-victim:2-victim], "everything is saved by the other process", l.caughtUp)
+		case l.s.r.IntN(5) == 0:
+			ps[0].kill()
+			ps[1].kill()
+			l.died("both of two", ps...)
+			begin(1 - victim)
+		default:
+			ps[victim].kill()
+			l.died("one of two", ps[victim])
+		}
+		begin(victim)
+	}
+	// Their places are taken again by the processes of the end.
+	for _, p := range ps {
+		p.kill()
+	}
+	l.died("both of two", ps...)
+}
+
+// until waits until a condition holds, while ps live.
+func (l *life) until(ps []*process, what string, holds func() (bool, error)) {
+	l.t.Helper()
+	limit := time.Now().Add(patience)
+	for {
+		ok, err := holds()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if ok {
+			return
+		}
+		for _, p := range ps {
+			if p.over() {
+				l.t.Fatalf("a bridge ended by itself: %s", p.tail())
+			}
+		}
+		if time.Now().After(limit) {
+			for _, p := range ps {
+				p.kill()
+				l.t.Log(p.tail())
+			}
+			l.t.Fatalf("it does not come to pass that %s", what)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-l.s.broken.Done():
+			l.t.Fatal(context.Cause(l.s.broken))
+		}
+	}
+}
+
+// shared reports that each process owns a partition.
+func (l *life) shared(ps []*process) func() (bool, error) {
+	return func() (bool, error) {
+		owners, err := l.s.owners(l.t.Context())
+		for _, p := range ps {
+			if owners[p.cmd.Process.Pid] == 0 {
+				return false, err
+			}
+		}
+		return true, err
+	}
+}
+
+// caughtUp reports that everything that the writers were asked for is saved.
+func (l *life) caughtUp() (bool, error) {
+	_, _, err := l.s.look(l.t.Context(), false)
+	return l.s.truth.behind() == 0 && len(l.s.sizes) == 0, err
+}
+
+// end reads the rest and compares everything.
+func (l *life) end() {
+	ctx := l.t.Context()
+	if err := l.s.finish(ctx, l.w.size.changes); err != nil {
+		l.t.Fatal(err)
+	}
+	var ps []*process
+	for _, name := range []string{first, second} {
+		ps = append(ps, l.start(name, "--until-end"))
+	}
+	for _, p := range ps {
+		select {
+		case <-p.done:
+		case <-time.After(patience):
+			for _, p := range ps {
+				p.kill()
+				l.t.Log(p.tail())
+			}
+			l.t.Fatal("the last bridges do not come to the end")
+		}
+		if !p.cmd.ProcessState.Success() {
+			l.t.Fatalf("the last bridge failed: %s", p.tail())
+		}
+	}
+	l.a.changes = l.s.truth.changes()
+	var err error
+	if _, l.a.final, err = l.s.look(ctx, true); err != nil {
+		l.t.Errorf("at the end: %v", err)
+	}
+	if err := l.s.ends(ctx); err != nil {
+		l.t.Errorf("at the end: %v", err)
+	}
+	l.sane()
+}
+
+// sane makes sure that the test met what it is about.
+func (l *life) sane() {
+	w := l.s.truth
+	if n := w.behind(); n > 0 {
+		l.t.Errorf("%d committed changes are not below the last stable offsets: a mistake of the test", n)
+	}
+	if missed := l.a.missed(); len(missed) > 0 {
+		l.t.Errorf("no bridge died at %q", missed)
+	}
+	if n := l.a.total(); l.a.behind < n/2 || l.a.moved < n/4 {
+		l.t.Errorf("of %d deaths %d left something unread and %d had moved the positions: too few happened in the middle", n, l.a.behind, l.a.moved)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.aborted < w.written/20 || l.s.keyed && (w.returned < 100 || w.updates < w.written/10 || w.deletes < w.written/20) {
+		l.t.Error("the changes are too few of a kind to say anything")
+	}
+}

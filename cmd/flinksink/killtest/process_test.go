@@ -1,0 +1,131 @@
+package killtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// process is a bridge in a process of its own.
+type process struct {
+	cmd   *exec.Cmd
+	out   *output
+	done  chan struct{} // closed when it is over
+	ready chan struct{} // closed when the bridge runs: it told its guarantee
+}
+
+// output keeps what a process says, and notices when the bridge has begun.
+type output struct {
+	mu    sync.Mutex
+	b     bytes.Buffer
+	begun func()
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.b.Write(p)
+	if o.begun != nil && bytes.Contains(o.b.Bytes(), []byte("guarantee:")) {
+		o.begun()
+		o.begun = nil
+	}
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// start starts cmd. Whatever happens, it does not outlive the test.
+func start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, done: make(chan struct{}), ready: make(chan struct{})}
+	p.out = &output{begun: func() { close(p.ready) }}
+	cmd.Stdout, cmd.Stderr = p.out, p.out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = cmd.Wait() // ProcessState tells
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends the process with SIGKILL and waits for its end.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may be over already
+	<-p.done
+}
+
+func (p *process) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// killed reports whether a process that is over was killed, and did not end by itself.
+func (p *process) killed() bool {
+	return p.cmd.ProcessState.ExitCode() == -1 || runtime.GOOS == "windows" && !p.cmd.ProcessState.Success()
+}
+
+// raced returns what a child's race detector said.
+func (p *process) raced() bool { return strings.Contains(p.out.String(), "DATA RACE") }
+
+// tail is the end of what a process said.
+func (p *process) tail() string {
+	s := p.out.String()
+	if n := len(s) - 4000; n > 0 {
+		s = "..." + s[n:]
+	}
+	return fmt.Sprintf("%s: %s\n%s", filepath.Base(p.cmd.Path), p.cmd.ProcessState, s)
+}
+
+// build builds a command of this module without the race detector, as users have it.
+func build(ctx context.Context, dir, pkg string) (string, error) {
+	bin := filepath.Join(dir, filepath.Base(pkg)+".exe") // the name suits every system
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/flinksink/flinksink/"+pkg).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", pkg, err, out)
+	}
+	return bin, nil
+}
+
+// dying starts a bridge that dies at the nth occurrence of a step.
+func (s *subject) dying(t *testing.T, instance string, step, n int) *process {
+	t.Helper()
+	text, err := json.Marshal(childConfig{DDL: s.ddl, To: s.to, Into: s.into, StoreSchema: s.own, Bridge: s.topic, Instance: instance, Step: step, N: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	return start(t, cmd)
+}
+
+// program starts flinksink run.
+func (s *subject) program(t *testing.T, w *world, instance string, interval time.Duration, more ...string) *process {
+	t.Helper()
+	args := []string{"run", "--bridge", s.topic, "--ddl", s.file, "--to", s.to, "--into", s.into, "--store-schema", s.own,
+		"--interval", interval.String(), "--instance", instance}
+	return start(t, exec.Command(w.flinksink, append(args, more...)...))
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/internal/rowtext"
+)
+
+// A batch is printed when it holds so many changes or bytes: enough to spread the cost of its arena, and little memory.
+const (
+	printChanges = 1000
+	printBytes   = 4 << 20
+)
+
+// printer decodes records and prints their changes in the form of the captured read.jsonl files.
+type printer struct {
+	out   *bufio.Writer
+	dec   changelog.Decoder
+	batch *changelog.Batch
+	line  []byte
+
+	records, bad int64
+}
+
+func newPrinter(w io.Writer, d changelog.Decoder) *printer {
+	return &printer{out: bufio.NewWriterSize(w, 64<<10), dec: d, batch: changelog.NewBatch(d.Table())}
+}
+
+// print takes one record. r's key and value must not change any more. An error means that nothing can be written any more.
+func (p *printer) print(r *changelog.Record) error {
+	p.records++
+	if err := p.dec.Decode(p.batch, r); err != nil {
+		p.bad++
+		if err := p.flush(); err != nil {
+			return err
+		}
+		return p.fault(r, err)
+	}
+	if p.batch.Len() >= printChanges || p.batch.Bytes() >= printBytes {
+		return p.flush()
+	}
+	return nil
+}
+
+// flush prints the batch.
+func (p *printer) flush() error {
+	t := p.batch.Table
+	for i := range p.batch.Changes {
+		p.line = append(rowtext.AppendChange(p.line[:0], t, &p.batch.Changes[i]), '\n')
+		if _, err := p.out.Write(p.line); err != nil {
+			return err
+		}
+	}
+	p.batch.Reset()
+	return nil
+}
+
+// fault prints the line of a record that cannot be decoded. The line has its coordinates already, so they are taken out of the text.
+func (p *printer) fault(r *changelog.Record, err error) error {
+	text := err.Error()
+	var d *changelog.DataError
+	if errors.As(err, &d) {
+		short := *d
+		short.Topic = ""
+		text = strings.TrimPrefix(short.Error(), "changelog: ")
+	}
+	p.line = append(p.line[:0], `{"partition":`...)
+	p.line = strconv.AppendInt(p.line, int64(r.Partition.Partition), 10)
+	p.line = append(p.line, `,"offset":`...)
+	p.line = strconv.AppendInt(p.line, r.Offset, 10)
+	p.line = append(p.line, `,"error":`...)
+	p.line = append(rowtext.AppendString(p.line, text), "}\n"...)
+	_, err = p.out.Write(p.line)
+	return err
+}
+
+// close prints what is held back.
+func (p *printer) close() error {
+	if err := p.flush(); err != nil {
+		return err
+	}
+	return p.out.Flush()
+}

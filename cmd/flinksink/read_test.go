@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Every captured topic, as Flink read it.
+func TestRead_FileEqualsFlink(t *testing.T) {
+	hidden := 0
+	for _, c := range cases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			hidden += c.hidden()
+			got := command(t, "read", "--ddl", c.ddl, "--file", c.topic)
+			if got.status != exitDone || got.errs != "" {
+				t.Fatalf("status %d: %s", got.status, got.errs)
+			}
+			want := c.lines(t, "read.jsonl")
+			if want == nil { // Flink was not asked; what it would show is one row a visible record
+				if n := len(lines(got.out)); n != len(c.recs)-c.hidden() {
+					t.Fatalf("%d lines of %d records, %d of them hidden", n, len(c.recs), c.hidden())
+				}
+				return
+			}
+			same(t, want, lines(got.out))
+		})
+	}
+	if hidden == 0 {
+		t.Error("no captured topic holds aborted or open records: the test has lost its point")
+	}
+}
+
+// same compares lines of JSON, whatever the order of the fields of an object.
+func same(t *testing.T, want, got []string) {
+	t.Helper()
+	parse := func(ls []string) []any {
+		out := make([]any, len(ls))
+		for i, l := range ls {
+			if err := json.Unmarshal([]byte(l), &out[i]); err != nil {
+				t.Fatalf("line %q: %v", l, err)
+			}
+		}
+		return out
+	}
+	if d := cmp.Diff(parse(want), parse(got)); d != "" {
+		t.Fatalf("(-Flink +flinksink)\n%s", d)
+	}
+}
+
+func TestRead_Uncommitted(t *testing.T) {
+	for _, c := range cases(t) {
+		if c.hidden() == 0 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			got := command(t, "read", "--ddl", c.ddl, "--file", c.topic, "--uncommitted")
+			if got.status != exitDone {
+				t.Fatalf("status %d: %s", got.status, got.errs)
+			}
+			if n := len(lines(got.out)); n != len(c.recs) {
+				t.Errorf("%d lines of %d records", n, len(c.recs))
+			}
+		})
+	}
+}
+
+const people = `CREATE TABLE people (id BIGINT, name STRING) WITH ('connector' = 'kafka', 'topic' = 'people',
+  'properties.bootstrap.servers' = 'localhost:1', 'format' = 'json');`
+
+// Reading goes on after a bad record, and the line for it stands where the record stands.
+func TestRead_BadRecords(t *testing.T) {
+	topic := write(t, "topic.jsonl", `{"partition":0,"offset":3,"timestamp":1,"key":null,"value":"eyJpZCI6MSwibmFtZSI6ImEifQ=="}
+{"partition":0,"offset":4,"timestamp":1,"key":null,"value":"e1NFQ1JFVA=="}
+{"partition":0,"offset":7,"timestamp":1,"key":null,"value":"eyJpZCI6MiwibmFtZSI6ImIifQ=="}
+{"partition":2,"offset":0,"timestamp":1,"key":null,"value":"eyJpZCI6IlNFQ1JFVCJ9"}
+`)
+	got := command(t, "read", "--ddl", write(t, "ddl.sql", people), "--file", topic)
+	if got.status != exitFailed {
+		t.Errorf("status %d", got.status)
+	}
+	if want := "flinksink: read: 2 of 4 records cannot be decoded: see the lines with \"error\"\n"; got.errs != want {
+		t.Errorf("standard error: %q", got.errs)
+	}
+	var at [][2]any
+	for i, l := range lines(got.out) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(l), &m); err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, [2]any{m["partition"], m["offset"]})
+		text, bad := m["error"].(string)
+		if wantBad := i == 1 || i == 3; bad != wantBad || bad && (text == "" || len(m) != 3) {
+			t.Errorf("line %d: %s", i+1, l)
+		}
+		if strings.Contains(l, "SECRET") || bad && strings.Contains(text, "people") {
+			t.Errorf("line %d holds a value, or its coordinates twice: %s", i+1, l)
+		}
+	}
+	if d := cmp.Diff([][2]any{{0., 3.}, {0., 4.}, {0., 7.}, {2., 0.}}, at); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestRead_LenientIsPassedOn(t *testing.T) {
+	topic := write(t, "topic.jsonl", `{"partition":0,"offset":0,"timestamp":1,"key":null,"value":null}`)
+	ddl := write(t, "ddl.sql", people)
+	if got := command(t, "read", "--ddl", ddl, "--file", topic); got.status != exitFailed {
+		t.Errorf("a null value: status %d, %s", got.status, got.out)
+	}
+	if got := command(t, "read", "--ddl", ddl, "--file", topic, "--lenient"); got.status != exitDone || got.out != "" {
+		t.Errorf("a null value, lenient: status %d, %s", got.status, got.out)
+	}
+}
+
+func TestRead_DDLFromStandardInput(t *testing.T) {
+	var out, errs strings.Builder
+	topic := write(t, "topic.jsonl", `{"partition":0,"offset":0,"timestamp":1,"key":null,"value":"eyJpZCI6MX0="}`)
+	status := execute(t.Context(), []string{"read", "--ddl", "-", "--file", topic}, strings.NewReader(people), &out, &errs)
+	want := `{"op":"+I","partition":0,"offset":0,"row":{"id":"1","name":null}}` + "\n"
+	if status != exitDone || out.String() != want {
+		t.Errorf("status %d, %q, %s", status, out.String(), errs.String())
+	}
+}
+
+// Many batches, so that the borders between them are met.
+func TestRead_Long(t *testing.T) {
+	var topic strings.Builder
+	const n = 3*printChanges + 7
+	for i := range n {
+		b, _ := json.Marshal(map[string]any{"partition": 0, "offset": i, "timestamp": 1, "key": nil, "value": []byte(`{"id":` + json.Number(strings.Repeat("1", 1+i%18)).String() + `}`)})
+		topic.Write(append(b, '\n'))
+	}
+	got := command(t, "read", "--ddl", write(t, "ddl.sql", people), "--file", write(t, "topic.jsonl", topic.String()))
+	ls := lines(got.out)
+	if got.status != exitDone || len(ls) != n {
+		t.Fatalf("status %d, %d lines of %d", got.status, len(ls), n)
+	}
+	for i, l := range ls {
+		if want := strings.Repeat("1", 1+i%18); !strings.Contains(l, `"id":"`+want+`"`) {
+			t.Fatalf("line %d: %s", i, l)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/changelog/format"
+	"github.com/flinksink/flinksink/changelog/format/all"
+)
+
+// bootstrap is the option that names the brokers.
+const bootstrap = "properties.bootstrap.servers"
+
+// tableFlags choose a table and how its records are decoded.
+type tableFlags struct {
+	ddl, name string
+	lenient   bool
+}
+
+func (f *tableFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.ddl, "ddl", "", "`FILE` with the Flink CREATE TABLE, as it was written or as SHOW CREATE TABLE prints it; - is standard input (required)")
+	fs.StringVar(&f.name, "table", "", "which `TABLE` of the file; not needed when the file creates one table only")
+	fs.BoolVar(&f.lenient, "lenient", false, "guess where Flink guesses silently, instead of reporting a bad record")
+	cmd.MarkFlagRequired("ddl")
+}
+
+// brokerFlags override what the table says of its brokers.
+type brokerFlags struct {
+	brokers string
+	config  []string
+}
+
+func (f *brokerFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.brokers, "brokers", "", "addresses to begin with, `HOST:PORT,...`, in place of the table's 'properties.bootstrap.servers'")
+	fs.StringArrayVar(&f.config, "config", nil, "a Kafka client property, `KEY=VALUE`, e.g. security.protocol=SSL, in place of the table's; may be repeated")
+}
+
+// apply puts the flags into the table's options, where everything that reads them finds one answer.
+func (f *brokerFlags) apply(t *ddl.Table) error {
+	if t.Options == nil {
+		t.Options = ddl.Options{}
+	}
+	for _, c := range f.config {
+		k, v, ok := strings.Cut(c, "=")
+		if k = strings.TrimPrefix(strings.TrimSpace(k), "properties."); !ok || k == "" {
+			// The text is not shown: it may be a value whose key was forgotten.
+			return usage(fmt.Errorf("--config takes KEY=VALUE, e.g. --config security.protocol=SSL"))
+		}
+		t.Options["properties."+k] = v
+	}
+	if f.brokers != "" {
+		t.Options[bootstrap] = f.brokers
+	}
+	return nil
+}
+
+// load returns the table as the file, and then the flags, describe it.
+func (c *call) load(cmd *cobra.Command, f *tableFlags, b *brokerFlags) (*ddl.Table, error) {
+	var text []byte
+	var err error
+	if f.ddl == "-" {
+		text, err = io.ReadAll(cmd.InOrStdin())
+	} else {
+		text, err = os.ReadFile(f.ddl)
+	}
+	if err != nil {
+		return nil, config("--ddl: %w", err)
+	}
+	t, err := ddl.Find(string(text), f.name)
+	if err != nil {
+		cure := ""
+		if e, ok := err.(*ddl.Error); ok && e.Line == 0 && !cmd.Flags().Changed("table") {
+			cure = " (--table)"
+		}
+		return nil, config("--ddl %s%s: %w", f.ddl, cure, err)
+	}
+	if b != nil {
+		if err := b.apply(t); err != nil {
+			return nil, err
+		}
+	}
+	for k, v := range t.Options {
+		if ddl.SecretName(k) {
+			c.secret(v)
+			for _, m := range insideJAAS.FindAllStringSubmatch(v, -1) {
+				c.secret(m[1])
+			}
+		}
+	}
+	return t, nil
+}
+
+// insideJAAS finds the password of a sasl.jaas.config.
+var insideJAAS = regexp.MustCompile(`(?i)password\s*=\s*["']?([^"';\s]+)`)
+
+func (c *call) secret(s string) {
+	if s != "" {
+		c.secrets = append(c.secrets, s)
+	}
+}
+
+// decoder makes the decoder of t's records.
+func decoder(t *ddl.Table, f *tableFlags) (changelog.Decoder, error) {
+	d, err := format.New(t, all.Formats(), &format.Options{Lenient: f.lenient})
+	if err != nil {
+		return nil, config("--ddl %s: table %s: %w", f.ddl, t.Name(), err)
+	}
+	return d, nil
+}

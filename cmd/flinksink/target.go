@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/sink/postgres"
+)
+
+// targetFlags say where changes go.
+type targetFlags struct {
+	to, into    string
+	createTable bool
+	storeSchema string
+}
+
+func (f *targetFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.to, "to", "", "`URL` of the database, postgres://user@host:port/database?sslmode=...; a password is better kept in PGPASSWORD or ~/.pgpass (required)")
+	fs.StringVar(&f.into, "into", "", "`TABLE` to write into, or schema.table, as SQL would name it (default: the Flink table's name, as it is)")
+	fs.BoolVar(&f.createTable, "create-table", false, "create the table if it is missing")
+	fs.StringVar(&f.storeSchema, "store-schema", "", "Postgres `SCHEMA` of flinksink's own tables (default: flinksink)")
+	cmd.MarkFlagRequired("to")
+}
+
+func (f *targetFlags) sink(pool *pgxpool.Pool) (*postgres.Sink, error) {
+	return postgres.New(pool, f.into, &postgres.Options{Schema: f.storeSchema, CreateTable: f.createTable})
+}
+
+// table is the target as the user knows it.
+func (f *targetFlags) table(t *ddl.Table) string {
+	if f.into != "" {
+		return f.into
+	}
+	return t.Name()
+}
+
+// open connects to the database, or says within c.patience why it cannot. lanes is how many connections write at once.
+func (c *call) open(ctx context.Context, to string, lanes int) (*pgxpool.Pool, error) {
+	c.secret(to)
+	for _, p := range passwords(to) {
+		c.secret(p)
+	}
+	if err := checkURL(to); err != nil {
+		return nil, err
+	}
+	cfg, err := pgxpool.ParseConfig(to)
+	if err != nil {
+		return nil, config("--to: %s", parseReason(err))
+	}
+	c.secret(cfg.ConnConfig.Password)
+	if !given(to, "connect_timeout") && os.Getenv("PGCONNECT_TIMEOUT") == "" {
+		cfg.ConnConfig.ConnectTimeout = c.patience
+	}
+	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "flinksink"
+	}
+	if given(to, "pool_max_conns") {
+		if int(cfg.MaxConns) < lanes+1 {
+			return nil, config("--to: pool_max_conns=%d is too small for --lanes %d: each lane needs a connection, and their store one more", cfg.MaxConns, lanes)
+		}
+	} else {
+		cfg.MaxConns = max(cfg.MaxConns, int32(2*lanes+2))
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, config("--to: %w", err)
+	}
+	ping, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	if err := pool.Ping(ping); err != nil {
+		pool.Close()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		within := ""
+		if ping.Err() != nil || pgconn.Timeout(err) {
+			within = " within " + c.patience.String()
+		}
+		return nil, connectError(cfg.ConnConfig, within, err)
+	}
+	return pool, nil
+}
+
+// authority returns the part of a URL between :// and the first of / ? #, and what follows it.
+func authority(to string) (auth, rest string) {
+	_, auth, _ = strings.Cut(to, "://")
+	if i := strings.IndexAny(auth, "/?#"); i >= 0 {
+		return auth[:i], auth[i:]
+	}
+	return auth, ""
+}
+
+// checkURL refuses what is no URL of Postgres, and what could be read in two ways. A password with an unescaped / ? or # ends the
+// host part too early: the rest of it would be taken for a database name, and shown as one.
+func checkURL(to string) error {
+	scheme, _, ok := strings.Cut(to, "://")
+	if !ok || scheme != "postgres" && scheme != "postgresql" {
+		return config("--to takes postgres://user@host:port/database?sslmode=...; nothing else can be written to yet")
+	}
+	auth, rest := authority(to)
+	if strings.Contains(rest, "@") || strings.Contains(rest, "#") || strings.Contains(auth, " ") || strings.Count(auth, "@") > 1 {
+		return config("--to: the signs / ? # %% @ and spaces in user or password (and @ # further on) have to be percent-encoded (%%2F %%3F %%23 %%25 %%40 %%20), or keep the password in PGPASSWORD or ~/.pgpass")
+	}
+	if _, err := url.PathUnescape(auth); err != nil {
+		return config("--to: a %% in user, password or host is not followed by two hex digits: write %%25 for the sign itself")
+	}
+	return nil
+}
+
+// passwords returns every form in which the URL's password could turn up in a text.
+func passwords(to string) []string {
+	auth, rest := authority(to)
+	var out []string
+	add := func(p string) {
+		out = append(out, p)
+		if u, err := url.PathUnescape(p); err == nil && u != p {
+			out = append(out, u)
+		}
+	}
+	if i := strings.LastIndexByte(auth, '@'); i >= 0 {
+		if _, p, ok := strings.Cut(auth[:i], ":"); ok {
+			add(p)
+		}
+	}
+	_, query, _ := strings.Cut(rest, "?")
+	for _, kv := range strings.Split(query, "&") {
+		if k, v, _ := strings.Cut(kv, "="); k == "password" || k == "sslpassword" {
+			add(v)
+		}
+	}
+	return out
+}
+
+// given reports whether the URL sets a parameter.
+func given(to, name string) bool {
+	_, query, _ := strings.Cut(to, "?")
+	for _, kv := range strings.Split(query, "&") {
+		if k, _, _ := strings.Cut(kv, "="); k == name {
+			return true
+		}
+	}
+	return false
+}
+
+// parseReason is what pgx says without the connection string, of which it masks only what it takes for the password, and without the
+// details in parentheses, which quote the rest.
+func parseReason(err error) string {
+	const readAs = "cannot be read as a Postgres URL"
+	_, reason, ok := strings.Cut(err.Error(), "`: ")
+	if i := strings.LastIndex(reason, "`: "); i >= 0 {
+		reason = reason[i+len("`: "):] // a backquote in the string itself
+	}
+	if reason, _, _ = strings.Cut(reason, " ("); !ok || reason == "" {
+		return readAs
+	}
+	if strings.Contains(reason, "TLS") {
+		reason += ": check sslmode and the other parameters that begin with ssl"
+	}
+	return readAs + ": " + reason
+}
+
+// connectError says why a database cannot be used, and the cure. It names where the connection went, and as whom.
+func connectError(cfg *pgx.ConnConfig, within string, err error) error {
+	where := fmt.Sprintf("database %q at %s as user %q", cfg.Database, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))), cfg.User)
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		return &configError{err: &connectFailure{fmt.Sprintf("--to: %s: %s (SQLSTATE %s): %s", where, pe.Message, pe.Code, hint(pe)), err}}
+	}
+	reason := err.Error()
+	var ce *pgconn.ConnectError
+	if errors.As(err, &ce) && ce.Unwrap() != nil {
+		reason, _, _ = strings.Cut(ce.Unwrap().Error(), "\n") // one line an address that was tried, all with the same fate as a rule
+	}
+	return &configError{err: &connectFailure{fmt.Sprintf("--to: %s: no connection%s: %s: check host, port and sslmode in --to, and that the server runs",
+		where, within, reason), err}}
+}
+
+// connectFailure keeps the driver's error in reach without its text.
+type connectFailure struct {
+	text string
+	err  error
+}
+
+func (e *connectFailure) Error() string { return e.text }
+func (e *connectFailure) Unwrap() error { return e.err }
+
+// hint returns the cure for what a server answered.
+func hint(pe *pgconn.PgError) string {
+	switch {
+	case pe.Code == "3D000":
+		return "create the database, or correct its name in --to"
+	case strings.HasPrefix(pe.Code, "28"):
+		return "correct user or password in --to, PGPASSWORD or ~/.pgpass, or the server's pg_hba.conf"
+	case pe.Code == "53300":
+		return "raise max_connections, or end other sessions"
+	case pe.Code == "57P03":
+		return "wait until the server is up"
+	}
+	return "see the server's log"
+}
