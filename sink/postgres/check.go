@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5"
 )
 
 // configf returns an ErrConfig.
@@ -30,7 +32,7 @@ func (s *Sink) check(ctx context.Context, tables []*changelog.Table) ([]*target,
 	}
 	defer conn.Release()
 	var out []*target
-	var problems []error
+	problems := s.checkRenames(tables)
 	for _, t := range tables {
 		if err := s.checkNames(t); err != nil {
 			problems = append(problems, err)
@@ -52,6 +54,16 @@ func (s *Sink) check(ctx context.Context, tables []*changelog.Table) ([]*target,
 		return nil, &sink.Error{Class: sink.ErrConfig, Err: errors.Join(problems...)}
 	}
 	return out, nil
+}
+
+// checkRenames finds renames of columns that no table has, which would be misspelt.
+func (s *Sink) checkRenames(tables []*changelog.Table) (problems []error) {
+	for _, source := range slices.Sorted(maps.Keys(s.o.Columns)) {
+		if !slices.ContainsFunc(tables, func(t *changelog.Table) bool { return t.Schema.Index(source) >= 0 }) {
+			problems = append(problems, fmt.Errorf("Options.Columns renames %q, which is no column of the source table", source))
+		}
+	}
+	return problems
 }
 
 // checkNames finds what is wrong with a table before the server is asked.
@@ -89,12 +101,6 @@ func (s *Sink) checkNames(t *changelog.Table) error {
 	if len(from) == 0 {
 		bad("Options.Columns leaves out every column of table %q", t.Name)
 	}
-	for source := range s.o.Columns {
-		if t.Schema.Index(source) < 0 && s.into != (qualified{}) {
-			bad("Options.Columns renames %q, which is no column of table %q", source, t.Name)
-		}
-	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
@@ -102,10 +108,11 @@ func (s *Sink) checkNames(t *changelog.Table) error {
 func (s *Sink) missing(ctx context.Context, q querier, t *changelog.Table) error {
 	name := s.name(t)
 	var like string
-	err := q.QueryRow(ctx, `SELECT coalesce(min(format('%I.%I', n.nspname, c.relname)), '') FROM pg_catalog.pg_class c
+	err := q.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname) FROM pg_catalog.pg_class c
 		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE lower(c.relname) = lower($1) AND c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')`, name.table).Scan(&like)
-	if err != nil {
+		WHERE lower(c.relname) = lower($1) AND c.relkind IN ('r', 'p') AND n.nspname = ANY (CASE WHEN $2 = '' THEN current_schemas(false) ELSE ARRAY[$2::name] END)
+		ORDER BY 1 LIMIT 1`, name.table, name.schema).Scan(&like)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
 	hint := ""

@@ -57,6 +57,7 @@ func TestCheck_Mistakes(t *testing.T) {
 		{"nested arrays", "CREATE TABLE kv (k bigint PRIMARY KEY, v int[])", []string{"k BIGINT NOT NULL", "v ARRAY<ARRAY<INT>>"}, "k", upsert, postgres.Options{}, []string{"jsonb"}},
 		{"left out key", "CREATE TABLE kv (k bigint PRIMARY KEY, v text)", two, "k", upsert, postgres.Options{Columns: map[string]string{"k": ""}}, []string{"part of the key"}},
 		{"two into one", "CREATE TABLE kv (k bigint PRIMARY KEY, v text)", two, "k", upsert, postgres.Options{Columns: map[string]string{"k": "v"}}, []string{`"k" and "v"`}},
+		{"misspelt rename", "CREATE TABLE kv (k bigint PRIMARY KEY, v text)", two, "k", upsert, postgres.Options{Columns: map[string]string{"V": "v"}}, []string{`renames "V"`}},
 		{"long name", "CREATE TABLE kv (k bigint PRIMARY KEY)", []string{"k BIGINT NOT NULL", strings.Repeat("n", 64) + " STRING"}, "k", upsert, postgres.Options{}, []string{"63"}},
 		{"all at once", "CREATE UNLOGGED TABLE kv (k int, w int NOT NULL)", two, "k", upsert, postgres.Options{}, []string{"SET LOGGED", "BIGINT", `"v" is missing`, `"w" is NOT NULL`, "CREATE UNIQUE INDEX"}},
 	} {

@@ -54,7 +54,7 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 	return nil
 }
 
-// Write sends the batch to the server, into the checkpoint's open transaction, which its first batch opens. Nothing of b is kept.
+// Write sends the batch to the server, into the checkpoint's open transaction, which its first batch opens. Nothing of b is read after Write returned.
 //
 // Any failure is the end of the checkpoint: its transaction is rolled back at once, and the checkpoint refuses all but Discard.
 func (c *committer) Write(ctx context.Context, b *changelog.Batch) error {

@@ -36,7 +36,7 @@ func newEnv(t testing.TB) *env {
 	}
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
 	e := &env{t: t, schema: name, own: name + "_own"}
-	e.admin = e.pool(nil)
+	e.admin = e.pool(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = "off" })
 	e.exec("CREATE SCHEMA " + e.schema)
 	t.Cleanup(func() {
 		e.exec("DROP SCHEMA IF EXISTS " + e.schema + " CASCADE")

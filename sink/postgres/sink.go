@@ -33,6 +33,14 @@ func (s *Sink) Guarantee() sink.Guarantee {
 	}
 }
 
+// String names the target table, for messages and for the fingerprint that tells two bridges of one name apart. It holds no secret.
+func (s *Sink) String() string {
+	if s.into == (qualified{}) {
+		return "postgres, tables by their source's name"
+	}
+	return "postgres " + s.into.SQL()
+}
+
 // Lane returns the committer of one lane, which also is the lane's [sink.Store]. It makes the sink's own tables where they are
 // missing, and compares the target table with l.Tables: everything that does not fit is one ErrConfig, each point with its cure. A
 // server that cannot be reached is ErrTransient.

@@ -2,10 +2,12 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/postgres"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -192,4 +194,69 @@ func TestLane_NotLetIn(t *testing.T) {
 	}
 	_, err := e.lane(e.pool(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" }), "", e.options(), e.anyTable())
 	wantConfig(t, err, "read-only", "target_session_attrs")
+}
+
+// Each part of the fence holds by itself: the owner of the position, and the number of the checkpoint.
+func TestSave_Fence(t *testing.T) {
+	e := newEnv(t)
+	tb := e.keyed()
+	w := e.writer(e.pool(nil), e.options(), tb)
+	if err := w.writeTo(5); err != nil {
+		t.Fatal(err)
+	}
+	w.finish()
+
+	w.cp = 0 // the number is used twice
+	if err := w.writeTo(10); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.save(); sink.ClassOf(err) != sink.ErrFenced || !strings.Contains(err.Error(), "used before") {
+		t.Errorf("a number used twice: %v", err)
+	}
+	w.acquire()
+	if err := w.writeTo(10); err != nil {
+		t.Fatal(err)
+	}
+	e.exec("UPDATE " + e.own + ".position SET owner = 99")
+	if err := w.save(); sink.ClassOf(err) != sink.ErrFenced || !strings.Contains(err.Error(), "does not belong") {
+		t.Errorf("another owner: %v", err)
+	}
+	e.agrees("after two refusals")
+}
+
+// A claim lists what ended on ways that lead to its partitions, and nothing else of the bridge.
+func TestAcquire_ClaimsOnlyItsOwn(t *testing.T) {
+	e := newEnv(t)
+	c, err := e.lane(e.pool(nil), "", e.options(), e.keyed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	acquire := func(want string, numbers ...int32) {
+		t.Helper()
+		r := sink.AcquireRequest{Bridge: "bridge", GroupGeneration: -1}
+		for _, n := range numbers {
+			r.Partitions = append(r.Partitions, changelog.Partition{Topic: "topic", Partition: n})
+		}
+		claim, err := c.(sink.Store).Acquire(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, g := range claim.Ended {
+			got = append(got, fmt.Sprint(g.ID))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("generation %d over %v claims %v, expected %s", claim.Generation.ID, numbers, got, want)
+		}
+	}
+	acquire("", 0)           // 1
+	acquire("", 7)           // 2
+	acquire("1", 0, 1)       // 3
+	acquire("1 3", 1, 2)     // 4: by 3, which held 0
+	acquire("1 3 4", 2)      // 5
+	acquire("2", 7)          // 6
+	acquire("1 3 4", 0)      // 7: 5 lives
+	acquire("2 6", 7, 8)     // 8
+	acquire("", 9)           // 9
+	acquire("2 6 8 9", 8, 9) // 10
 }

@@ -1,0 +1,55 @@
+// Package postgres writes a changelog into Postgres tables, exactly once, and keeps the positions beside the rows.
+//
+// # Overview
+//
+// [New] makes a [Sink] of a pgx pool and a table. Its mode is InTransaction: the rows of a checkpoint and the positions up to which
+// they were read are one transaction, which Save commits. So the sink is the store of its lane as well (leave sink.Options.Store
+// empty), and no second system and no prepared transaction is needed. Other sinks beside it have their decision in the same
+// transaction.
+//
+// A batch is reduced to its net effect, sorted by key, and sent as soon as it comes, into the checkpoint's open transaction: DELETE,
+// then INSERT ... ON CONFLICT DO UPDATE, each of one array for every column, whatever the number of rows. A table without a key gets
+// plain INSERTs. A column that the source did not send (Unchanged) keeps what the row holds.
+//
+// [Sink.SQL] prints the CREATE TABLE that fits. Other column types are fine as long as they hold every value of the source's type exactly;
+// anything else is found before the first row. text columns hold every type. Nested types go into jsonb: a ROW is an object, a
+// MAP an object with its keys as text, bytes are base64, NaN and the infinities are texts. An INTERVAL of days and seconds stays a number of
+// seconds, since a day in Postgres need not have 24 hours.
+//
+// # Guarantees
+//
+// Every change takes effect exactly once, and no reader sees a part of a checkpoint. The argument stands at Save. A process that comes
+// back from the dead is fenced: Acquire, before it returns, ends the server process of every transaction that an older generation still
+// has open, and none of theirs can begin afterwards. The argument stands at Acquire. Those transactions are found by an advisory
+// lock that each holds from its first statement to its end, not by process numbers: nobody else's session can be hit.
+//
+// A crash of the server, or a failover that loses transactions, takes rows and positions back together. Lanes set synchronous_commit = on
+// where it is off, and refuse UNLOGGED tables.
+//
+// # Required settings
+//
+// Postgres 12 or newer. A unique index or primary key over exactly the key columns, not partial, not deferrable, not over expressions.
+// SELECT, INSERT, UPDATE and DELETE on the table. The right to create the schema of the sink's own tables (Options.Schema), or an
+// administrator who runs what the error prints. One free connection of the pool for each lane. All processes of a bridge under one role,
+// or pg_signal_backend for it, so that a successor may end its predecessor's transaction at once; else it waits until that has idled for
+// Options.IdleTimeout. That timeout has to be longer than the source is ever silent within a checkpoint that holds rows.
+//
+// Nothing is set on a connection beyond a transaction, so poolers that share connections by transaction will do (PgBouncer's
+// pool_mode=transaction), with the pool's usual care: default_query_exec_mode=exec. Statements of rows are unnamed statements of the extended
+// protocol in every mode.
+//
+// # Failure
+//
+// Errors are [sink.Error]s. Before COMMIT is sent, nothing can be durable: a lost connection, a deadlock, a timeout, a server that became
+// read-only are ErrTransient, and the checkpoint is done again from its saved positions. A lost answer to COMMIT is ErrUncertain,
+// which End settles. A change that can never be written is ErrRejected; where the server, and not this package, finds it, its position
+// is known only if it was alone in its statement. A table that was altered meanwhile is looked at again. The native
+// *pgconn.PgError is in reach of errors.As; error texts hold its SQLSTATE and names, and never its details, which quote rows.
+//
+// # Not covered
+//
+// Deletes from a table without a key. Swapping the values of another unique column between rows within one batch: the server checks
+// such constraints row by row, unless they are deferrable. Views, foreign tables and temporary tables. Two keys that only the key column's
+// type takes for one (two spellings of a uuid): refused when both come in one batch, one row otherwise. How many standbys have a commit
+// when it is answered: that is what synchronous_commit and synchronous_standby_names say.
+package postgres
