@@ -349,6 +349,9 @@ func (l *lane) handle(e event) error {
 		return nil
 	}
 	slices.SortFunc(gone, changelog.Partition.Compare)
+	// What was read of them and is still on its way is dropped: the coordinator holds them no longer once it has given them back, and the
+	// lane goes on before the group does, which forgets them only when every lane has answered.
+	l.r.f.stopReading(e.parts...)
 	// The group waits for this: it has its own end, and nothing cuts it short before.
 	ctx, cancel := context.WithDeadline(l.r.hard, e.deadline)
 	defer cancel()

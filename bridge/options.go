@@ -50,7 +50,7 @@ func FromTable(t *ddl.Table, d changelog.Decoder) (Input, error) {
 	in.Client, err = ClientOptions(t)
 	add(err)
 	if len(errs) > 0 {
-		return Input{}, &sink.Error{Op: "read table options", Class: sink.ErrConfig, Err: errors.Join(errs...)}
+		return Input{}, errors.Join(errs...) // each is a *sink.Error that says where it comes from
 	}
 	return in, nil
 }
