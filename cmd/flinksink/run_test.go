@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flinksink/flinksink/internal/capture"
@@ -202,6 +203,23 @@ func TestRun_SignalBeforeTheEnd(t *testing.T) {
 	}
 }
 
+// forget deletes a topic, and the group of the bridge that has its name.
+func forget(t *testing.T, kafka, topic string) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(kafka))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	if _, err := adm.DeleteTopic(context.Background(), topic); err != nil {
+		t.Error(err)
+	}
+	if _, err := adm.DeleteGroup(context.Background(), topic); err != nil {
+		t.Error(err)
+	}
+}
+
 // The same on a real broker.
 func TestRun_RealKafka(t *testing.T) {
 	kafka := os.Getenv("FLINKSINK_KAFKA")
@@ -216,6 +234,7 @@ func TestRun_RealKafka(t *testing.T) {
 			if err := capture.Load(t.Context(), []string{kafka}, topic, c.partitions(), c.recs); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { forget(t, kafka, topic) })
 			text, err := os.ReadFile(c.ddl)
 			if err != nil {
 				t.Fatal(err)

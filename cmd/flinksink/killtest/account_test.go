@@ -11,15 +11,16 @@ type account struct {
 	kills   map[string]int // by step
 	order   []string
 	starts  int
-	behind  int // deaths that left changes unread
-	moved   int // deaths after which the positions had moved
+	behind  int            // deaths that left changes unread
+	moved   map[string]int // deaths after which the positions had moved, by step
 	changes int
-	final   difference
+	ended   bool
+	final   difference // set when ended
 }
 
 func (a *account) kill(step string) {
 	if a.kills == nil {
-		a.kills = map[string]int{}
+		a.kills, a.moved = map[string]int{}, map[string]int{}
 	}
 	if a.kills[step] == 0 {
 		a.order = append(a.order, step)
@@ -27,8 +28,10 @@ func (a *account) kill(step string) {
 	a.kills[step]++
 }
 
-func (a *account) total() (n int) {
-	for _, k := range a.kills {
+func (a *account) total() int { return sum(a.kills) }
+
+func sum(m map[string]int) (n int) {
+	for _, k := range m {
 		n += k
 	}
 	return n
@@ -47,9 +50,12 @@ func (a *account) write(s *subject) string {
 	line("changes", "%d: %d inserts (%d of them again after a delete), %d updates, %d deletes", w.written, w.inserts, w.returned, w.updates, w.deletes)
 	line("records of aborted transactions", "%d", w.aborted)
 	line("bridges started", "%d", a.starts)
-	line("killed", "%d; %d deaths left changes unread, %d had moved the positions", a.total(), a.behind, a.moved)
+	line("killed", "%d; %d deaths left changes unread, (%d) had moved the positions", a.total(), a.behind, sum(a.moved))
 	for _, step := range a.order {
-		line("  "+step, "%d", a.kills[step])
+		line("  "+step, "%d (%d)", a.kills[step], a.moved[step])
+	}
+	if !a.ended {
+		return b.String()
 	}
 	d := a.final
 	line("rows", "expected %d, found %d, lost %d, wrong %d, doubled %d, resurrected %d, foreign %d", d.expected, d.found, len(d.lost), len(d.wrong), len(d.doubled), len(d.risen), len(d.foreign))

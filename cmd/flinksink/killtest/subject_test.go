@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -108,10 +109,9 @@ func newSubject(t *testing.T, w *world, keyed bool, seed uint64) *subject {
 	}
 	name := w.name + "_" + kind
 	s := &subject{keyed: keyed, brokers: w.brokers, to: w.to, topic: name, schema: name, own: name + "_own", truth: newTruth(),
-		r: rand.New(rand.NewPCG(seed, 100))}
-	s.into = s.schema + ".events"
+		r: rand.New(rand.NewPCG(seed, 100)), into: name + ".events"}
 	if keyed {
-		s.into = s.schema + ".accounts"
+		s.r, s.into = rand.New(rand.NewPCG(seed, 101)), name+".accounts"
 	}
 	s.ddl = head + fmt.Sprintf(`'topic' = '%s',
   'properties.bootstrap.servers' = '%s',
@@ -148,6 +148,16 @@ func newSubject(t *testing.T, w *world, keyed bool, seed uint64) *subject {
 	s.adm = kadm.NewClient(cl)
 	if _, err := s.adm.CreateTopic(ctx, partitions, 1, nil, s.topic); err != nil {
 		t.Fatal(err)
+	}
+	// A topic that was just made is not known everywhere at once.
+	for limit := time.Now().Add(patience); ; {
+		ends, err := s.adm.ListEndOffsets(ctx, s.topic)
+		if err == nil && ends.Error() == nil && len(ends[s.topic]) == partitions {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("topic %s was made and is not there: %v, %v", s.topic, err, ends.Error())
+		}
 	}
 	t.Cleanup(func() {
 		if _, err := s.adm.DeleteTopic(context.Background(), s.topic); err != nil {
@@ -257,8 +267,7 @@ func (s *subject) look(ctx context.Context, all bool) (moved int, d difference, 
 // positions returns what the bridge has stored.
 func (s *subject) positions(ctx context.Context, tx pgx.Tx) (map[int32]int64, error) {
 	out := map[int32]int64{}
-	var made bool
-	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", s.own+".position").Scan(&made); err != nil || !made {
+	if made, err := s.made(ctx, tx); err != nil || !made {
 		return out, err // the first bridges die before there is a store
 	}
 	rows, err := tx.Query(ctx, "SELECT partition, next_offset FROM "+s.own+".position WHERE bridge = $1 AND topic = $2 AND next_offset IS NOT NULL", s.topic, s.topic)
@@ -272,6 +281,14 @@ func (s *subject) positions(ctx context.Context, tx pgx.Tx) (map[int32]int64, er
 		return nil
 	})
 	return out, err
+}
+
+// made reports that a bridge has made its store.
+func (s *subject) made(ctx context.Context, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (yes bool, err error) {
+	err = q.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", s.own+".position").Scan(&yes)
+	return yes, err
 }
 
 func rowsOf(ctx context.Context, tx pgx.Tx, query string) ([][2]string, error) {
@@ -312,6 +329,9 @@ func (s *subject) amiss(ctx context.Context) ([]string, error) {
 // owners returns how many partitions each process owns, by its number.
 func (s *subject) owners(ctx context.Context) (map[int]int, error) {
 	out := map[int]int{}
+	if made, err := s.made(ctx, s.pool); err != nil || !made {
+		return out, err
+	}
 	rows, err := s.pool.Query(ctx, fmt.Sprintf(`SELECT g.owner FROM %[1]s.position p JOIN %[1]s.generation g ON g.bridge = p.bridge AND g.id = p.owner
 		WHERE p.bridge = $1`, s.own), s.topic)
 	if err != nil {

@@ -1,9 +1,12 @@
 package killtest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"testing"
 )
 
 // record is a change that was produced, as the producer knows it.
@@ -65,7 +68,7 @@ func (w *truth) advance(to map[int32]int64) (moved int, err error) {
 	for p, at := range to {
 		// Two writers' transactions lie in one another.
 		all := w.pending[p]
-		slices.SortFunc(all, func(a, b record) int { return int(a.offset - b.offset) })
+		slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.offset, b.offset) })
 		n := 0
 		for ; n < len(all) && all[n].offset < at; n++ {
 			w.apply(all[n])
@@ -183,4 +186,38 @@ func (w *truth) compare(found [][2]string) difference {
 	}
 	slices.Sort(d.lost)
 	return d
+}
+
+// The oracle must be able to find everything that it is asked for.
+func TestTruth(t *testing.T) {
+	w := newTruth()
+	// Two transactions that lie in one another, in the order of their ends.
+	w.commits([]record{{offset: 1, key: "a", row: "2"}, {offset: 4, key: "b", row: "1"}})
+	w.commits([]record{{offset: 0, key: "a", row: "1"}, {offset: 2, key: "c", row: "1"}, {offset: 3, key: "c", gone: true}, {offset: 7, key: "a", gone: true}})
+	if moved, err := w.advance(map[int32]int64{0: 5}); moved != 5 || err != nil {
+		t.Fatalf("%d changes below the position, %v", moved, err)
+	}
+	if n := w.behind(); n != 1 {
+		t.Errorf("%d changes behind", n)
+	}
+	for want, found := range map[string][][2]string{
+		"2 rows expected, 2 found, 0 lost, 0 wrong, 0 doubled, 0 resurrected, 0 foreign":                   {{"a", "2"}, {"b", "1"}},
+		`2 rows expected, 1 found, 1 lost ["b"], 0 wrong, 0 doubled, 0 resurrected, 0 foreign`:             {{"a", "2"}},
+		`2 rows expected, 2 found, 0 lost, 1 wrong ["a is 1, not 2"], 0 doubled, 0 resurrected, 0 foreign`: {{"a", "1"}, {"b", "1"}},
+		`2 rows expected, 3 found, 0 lost, 0 wrong, 1 doubled ["a"], 0 resurrected, 0 foreign`:             {{"a", "2"}, {"b", "1"}, {"a", "2"}},
+		`2 rows expected, 3 found, 0 lost, 0 wrong, 0 doubled, 1 resurrected ["c"], 0 foreign`:             {{"a", "2"}, {"b", "1"}, {"c", "1"}},
+		`2 rows expected, 3 found, 0 lost, 0 wrong, 0 doubled, 0 resurrected, 1 foreign ["d aborted"]`:     {{"a", "2"}, {"b", "1"}, {"d", "aborted"}},
+		`2 rows expected, 0 found, 2 lost ["a" "b"], 0 wrong, 0 doubled, 0 resurrected, 0 foreign`:         nil,
+	} {
+		d := w.compare(found)
+		if got := d.String(); got != want || d.none() != strings.Contains(want, "2 found, 0 lost, 0 wrong") {
+			t.Errorf("%q:\n got %s\nwant %s", found, got, want)
+		}
+	}
+	if _, err := w.advance(map[int32]int64{0: 4}); err == nil {
+		t.Error("a position that went back is not seen")
+	}
+	if _, err := w.advance(map[int32]int64{0: 8}); err != nil || w.behind() != 0 || len(w.rows) != 1 {
+		t.Errorf("at the end: %v, %d behind, rows %v", err, w.behind(), w.rows)
+	}
 }
