@@ -1,11 +1,13 @@
-# Shared by kafka-up and kafka-down. Sourced, never run.
+# Shared by the scripts beside it. Sourced, never run. The script sets home, the folder that holds a server's state, by folder().
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-home=${FLINKSINK_KAFKA_HOME:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/flinksink/kafka}
-port=${FLINKSINK_KAFKA_PORT:-19092}
-controller=${FLINKSINK_KAFKA_CONTROLLER_PORT:-$((port + 1))}
-mkdir -p "$home"
+
+# folder NAME: home becomes flinksink/NAME in the user's cache folder.
+folder() {
+  home=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/flinksink/$1
+  mkdir -p "$home"
+}
 
 die() { echo "${0##*/}: $*" >&2; exit 1; }
 say() { echo "${0##*/}: $*" >&2; }
@@ -31,4 +33,16 @@ need() {
   say "installing $2 with apt-get"
   quietly "$home/apt.log" apt-get update || die "apt-get update failed"
   quietly "$home/apt.log" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$2" || die "apt-get install $2 failed"
+}
+
+# down: ends the process of our pid file, gently, then not.
+down() {
+  local pid i
+  if alive; then
+    pid=$(<"$home/pid")
+    kill "$pid" 2>/dev/null || true
+    for ((i = 0; i < 300; i++)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    kill -KILL "$pid" 2>/dev/null || true
+  fi
+  rm -f "$home/pid"
 }

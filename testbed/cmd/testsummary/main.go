@@ -1,6 +1,8 @@
 // Command testsummary reads what go test -json prints and tells it in a form to read: a line for each package with its time, all output
-// of what failed, a line for each test that was skipped with its reason. The last line is "PASSED FAILED SKIPPED", counting tests that
-// are no subtests; a package that does not compile, or ends early, is a failed test. Exit status 1 when anything failed.
+// of what failed, a line for each test that was skipped with its reason. It writes "PASSED FAILED SKIPPED" to FILE, counting
+// tests that are no subtests; a package that does not compile, or ends early, is a failed test. Exit status 1 when anything failed.
+//
+//	go test -json ./... | testsummary FILE
 package main
 
 import (
@@ -14,11 +16,18 @@ import (
 )
 
 func main() {
-	ok, err := summarise(os.Stdin, os.Stdout)
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: go test -json ./... | testsummary FILE")
+		os.Exit(2)
+	}
+	passed, failed, skipped, err := summarise(os.Stdin, os.Stdout)
+	if err == nil {
+		err = os.WriteFile(os.Args[1], fmt.Appendf(nil, "%d %d %d\n", passed, failed, skipped), 0o644)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testsummary:", err)
 	}
-	if err != nil || !ok {
+	if err != nil || failed > 0 {
 		os.Exit(1)
 	}
 }
@@ -37,8 +46,7 @@ type name struct{ pkg, test string }
 
 func (n name) top() bool { return n.test != "" && !strings.Contains(n.test, "/") }
 
-func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
-	var passed, failed, skipped int
+func summarise(in io.Reader, out io.Writer) (passed, failed, skipped int, err error) {
 	output := map[name][]string{}
 	failures := map[string]int{} // tests by package
 	var skips []string
@@ -84,7 +92,7 @@ func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
 				}
 			}
 			if e.Action != "skip" {
-				fmt.Fprintf(out, "  %-42s%-4s  %4.0fs\n", short(e.Package), word, e.Elapsed)
+				fmt.Fprintf(out, "  %-58s%-4s  %4.0fs\n", short(e.Package), word, e.Elapsed)
 			}
 			delete(output, n)
 		}
@@ -93,8 +101,7 @@ func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
 	for _, s := range skips {
 		fmt.Fprintf(out, "  skipped: %s\n", s)
 	}
-	fmt.Fprintln(out, passed, failed, skipped)
-	return failed == 0, sc.Err()
+	return passed, failed, skipped, sc.Err()
 }
 
 func short(pkg string) string {
