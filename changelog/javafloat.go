@@ -64,7 +64,8 @@ func appendJava(dst []byte, f float64, mant uint64, exp, width int) []byte {
 		digits := strconv.AppendUint(nil, v, 10)
 		return appendJavaDigits(dst, digits, len(digits)-1)
 	}
-	digits, e := javaDigits(f, mant, exp, width)
+	var buf [24]byte
+	digits, e := javaDigits(buf[:0], f, mant, exp, width)
 	return appendJavaDigits(dst, digits, e)
 }
 
@@ -86,14 +87,24 @@ func wholeNumber(mant uint64, exp int) (uint64, bool) {
 // Floating-Point Numbers Accurately", PLDI 1990): digits until what is left is less than the distance to the neighbours' midpoint.
 // Java's variant differs from the shortest text in three ways, known from its bug reports: the midpoints themselves do not count, below a power
 // of two the smaller distance serves for both sides, and a number in scientific form gets its second digit unasked.
-func javaDigits(f float64, mant uint64, exp, width int) ([]byte, int) {
-	text := strconv.AppendFloat(nil, f, 'e', -1, width)
+//
+// The digits are appended to digits, which is empty.
+func javaDigits(digits []byte, f float64, mant uint64, exp, width int) ([]byte, int) {
+	var buf [32]byte
+	text := strconv.AppendFloat(buf[:0], f, 'e', -1, width)
 	i := 0
 	for text[i] != 'e' {
 		i++
 	}
 	e, _ := strconv.Atoi(string(text[i+1:])) // always a number
+	if digits, e, ok := javaDigits64(digits, mant, exp, e); ok {
+		return digits, e
+	}
+	return javaDigitsBig(digits, mant, exp, e)
+}
 
+// javaDigitsBig generates the digits of mant * 2^exp. e is the decimal exponent, or one more.
+func javaDigitsBig(digits []byte, mant uint64, exp, e int) ([]byte, int) {
 	r, s, m := new(big.Int).SetUint64(mant), big.NewInt(1), big.NewInt(1) // f = r/s, the half distance m/s; scaled by 4 to stay whole
 	r.Lsh(r, 2)
 	s.Lsh(s, 2)
@@ -119,7 +130,6 @@ func javaDigits(f float64, mant uint64, exp, width int) ([]byte, int) {
 		r.Mul(r, ten)
 		m.Mul(m, ten)
 	}
-	var digits []byte
 	q, sum := new(big.Int), new(big.Int)
 	for {
 		q.QuoRem(r, s, r)
@@ -141,6 +151,54 @@ func javaDigits(f float64, mant uint64, exp, width int) ([]byte, int) {
 		}
 		r.Mul(r, ten)
 		m.Mul(m, ten)
+	}
+}
+
+// javaDigits64 is javaDigitsBig, step by step, where all of its numbers fit 64 bits. That is so if s does with four bits to spare: r is
+// less than 10s, and m far less, for a mantissa of 24 or 53 bits (the exponents of subnormal numbers are too low to come here).
+func javaDigits64(digits []byte, mant uint64, exp, e int) ([]byte, int, bool) {
+	const spare = 4
+	if exp > 0 || 2-exp > 64-spare || abs(e) > 15 {
+		return nil, 0, false
+	}
+	r, s, m := mant<<2, uint64(4)<<-exp, uint64(2)
+	if mant&(mant-1) == 0 && mant > 1 {
+		m = 1
+	}
+	if p := pow10[abs(e)].lo; e >= 0 {
+		hi, lo := bits.Mul64(s, p)
+		if hi != 0 || lo>>(64-spare) != 0 {
+			return nil, 0, false
+		}
+		s = lo
+	} else {
+		r *= p
+		m *= p
+	}
+	if r < s {
+		e--
+		r *= 10
+		m *= 10
+	}
+	for {
+		digits = append(digits, '0'+byte(r/s))
+		r %= s
+		low, high := r < m, r+m > s
+		if len(digits) == 1 && (e < -3 || e >= 8) {
+			low, high = false, false
+		}
+		if low || high {
+			up := high
+			if low && high {
+				up = 2*r > s || 2*r == s && digits[len(digits)-1]&1 == 1
+			}
+			if up {
+				digits, e = roundUp(digits, e)
+			}
+			return digits, e, true
+		}
+		r *= 10
+		m *= 10
 	}
 }
 

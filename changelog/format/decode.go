@@ -101,7 +101,10 @@ func (d *Decoder) decode(b *changelog.Batch, r *changelog.Record, start int) err
 	if err := d.nullRows(b, start, keys); err != nil {
 		return err
 	}
-	return d.join(b, start, keys)
+	if err := d.join(b, start, keys); err != nil {
+		return err
+	}
+	return d.checkRows(b.Changes[start:])
 }
 
 func (d *Decoder) decodeKeys(kb *changelog.Batch, r *changelog.Record) error {
@@ -243,6 +246,24 @@ func (d *Decoder) checkKey(row, key changelog.Row) error {
 			return dataError("key", name, "a column of the PRIMARY KEY is NULL")
 		case key != nil && !same(row[col], key[k]):
 			return dataError("value", name, "the value's copy of this column of the PRIMARY KEY is not what the record's key says, so that no delete would find the row")
+		}
+	}
+	return nil
+}
+
+// checkRows reports, on 'kafka' with a PRIMARY KEY, which only formats with kinds of change can have, a row that its key does not identify.
+func (d *Decoder) checkRows(changes []changelog.Change) error {
+	if d.upsert || d.lenient {
+		return nil
+	}
+	for i := range changes {
+		for _, col := range d.table.Schema.Key {
+			switch v := changes[i].Row[col]; {
+			case v.IsNull():
+				return dataError("value", d.table.Schema.Columns[col].Name, "a column of the PRIMARY KEY is NULL in a "+changes[i].Kind.String())
+			case v.IsUnchanged():
+				return dataError("value", d.table.Schema.Columns[col].Name, "a column of the PRIMARY KEY was not sent by the source in a "+changes[i].Kind.String())
+			}
 		}
 	}
 	return nil

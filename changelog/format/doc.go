@@ -1,4 +1,4 @@
-// Package format makes a decoder of the records of a topic from a Flink table and the wire formats that the caller passes.
+// Package format makes a decoder and an encoder of the records of a topic from a Flink table and the wire formats that the caller passes.
 //
 // # Overview
 //
@@ -7,6 +7,8 @@
 //
 //	d, err := format.New(table, []changelog.Format{json.Format{}, raw.Format{}}, nil)
 //	err = d.Decode(batch, &record)
+//
+// [NewEncoder] is the other direction: the [Encoder] makes the records that Flink's sink would, byte for byte.
 //
 // # What a record becomes
 //
@@ -18,6 +20,12 @@
 // copy of a key column wins, also where the value does not have it. A key or a value may hold several rows (a JSON array): each
 // row of the value then comes once with each row of the key.
 //
+// # What a change becomes
+//
+// On 'upsert-kafka' a +I or +U is a record, and a -U or -D is a null value under its key. On 'kafka' a format without kinds writes +I only, and
+// one with kinds writes them as it can. METADATA columns headers, header-list and timestamp that are not VIRTUAL become those of the
+// record; the topic and the partition are the caller's business.
+//
 // # Guesses
 //
 // Where Flink drops a record or makes up a row, Decode returns a [*changelog.DataError], unless Options.Lenient asks for Flink's answer:
@@ -26,12 +34,16 @@
 //   - a null value on 'kafka' in a format that has no kinds, and a value without content (Flink drops the record);
 //   - on 'upsert-kafka', a broken value that 'ignore-parse-errors' lets pass (Flink deletes the key);
 //   - on 'upsert-kafka', a row whose key column is NULL or is not what the record's key says. Flink takes the value's, and no
-//     tombstone would ever find that row.
+//     tombstone would ever find that row;
+//   - on 'kafka' with a PRIMARY KEY, a row whose key column is NULL or was not sent.
+//
+// Encode returns one for a row of 'upsert-kafka' whose key column is NULL, and for one that its format writes as null.
 //
 // A header that occurs several times has one entry in the metadata column 'headers', the last one, as in Flink: a MAP holds no more.
 // 'header-list' has all.
 //
 // # Not covered
 //
-// Options that concern neither key nor value (properties.*, scan.*, sink.*) are not looked at. Computed columns are not in the rows.
+// Options that concern neither key nor value (properties.*, scan.*, sink.*) are not looked at, but for the few with which Flink makes no
+// sink. 'sink.buffer-flush.*' makes no difference: each change is a record. Computed columns are not in the rows.
 package format

@@ -39,3 +39,29 @@ func ExampleNew() {
 	// +I 0 7 tea false
 	// -D 1 7  true
 }
+
+func ExampleNewEncoder() {
+	table, err := ddl.Find(`CREATE TABLE orders (id BIGINT, item STRING, price DECIMAL(10, 2), PRIMARY KEY (id) NOT ENFORCED) WITH (
+	  'connector' = 'upsert-kafka', 'topic' = 'orders', 'key.format' = 'json', 'value.format' = 'json')`, "orders")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	e, err := format.NewEncoder(table, []changelog.Format{json.Format{}}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	row := changelog.Row{changelog.IntValue(7), changelog.StringValue("tea"), changelog.DecimalValue(0, 10000, 2)}
+	var r changelog.Record
+	for _, kind := range []changelog.Kind{changelog.Insert, changelog.Delete} {
+		if err := e.Encode(&r, &changelog.Change{Kind: kind, Row: row}); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%s %s %s %v\n", kind, r.Key, r.Value, r.Value == nil)
+	}
+	// Output:
+	// +I {"id":7} {"id":7,"item":"tea","price":1E+2} false
+	// -D {"id":7}  true
+}

@@ -3,6 +3,7 @@ package format_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,7 +40,7 @@ func newDecoder(t testing.TB, columns, options string, lenient bool) (*format.De
 	if err != nil {
 		t.Fatal(err)
 	}
-	return format.New(tab, append([]changelog.Format{cdc{}}, formats...), &format.Options{Lenient: lenient})
+	return format.New(tab, slices.Concat(formats, []changelog.Format{cdc{}}), &format.Options{Lenient: lenient})
 }
 
 func mustDecoder(t testing.TB, columns, options string, lenient bool) *format.Decoder {

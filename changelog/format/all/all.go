@@ -4,11 +4,12 @@ package all
 
 import (
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/debezium"
 	"github.com/flinksink/flinksink/changelog/format/json"
 	"github.com/flinksink/flinksink/changelog/format/raw"
 )
 
 // Formats returns one value of each format, sorted by name, in a new slice.
 func Formats() []changelog.Format {
-	return []changelog.Format{json.Format{}, raw.Format{}}
+	return []changelog.Format{debezium.Format{}, json.Format{}, raw.Format{}}
 }

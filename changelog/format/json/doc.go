@@ -1,12 +1,14 @@
-// Package json reads Flink's format 'json'.
+// Package json reads and writes Flink's format 'json'.
 //
 // # Overview
 //
-// [Format] makes decoders that agree with Flink 2.2. Two readers stand behind one decoder. The plain one is a scanner driven
-// by the schema, in one pass and without an allocation for a scalar; it takes messages that are clean JSON and fit their types, which is
-// nearly all. Whatever it does not take, however slight the oddness, is read again by the exact one, which follows Flink's
-// JsonParserToRowDataConverters over Jackson's tokens (or, with 'decode.json-parser.enabled' = 'false', JsonToRowDataConverters over
-// a tree) step by step, their slips included. The plain reader's answer is always the exact one's; a test holds that.
+// [Format] makes decoders and encoders that agree with Flink 2.2, slips included: JsonParserToRowDataConverters, or with
+// 'decode.json-parser.enabled' = 'false' JsonToRowDataConverters, and RowDataToJsonConverters. Clean messages that fit their types, which is
+// nearly all, are read in one pass and without an allocation for a scalar.
+//
+// An encoder's bytes are Flink's: members in the order of the columns, no white space, DECIMALs with an exponent where they end with zeros
+// before the point (1E+2 for 100; not with 'encode.decimal-as-plain-number' = 'true'), FLOAT and DOUBLE as a JDK up to 18 prints them,
+// characters beyond U+FFFF as two escapes.
 //
 // # Guesses
 //
@@ -33,7 +35,14 @@
 // Nesting beyond 1000, numbers beyond 1000 characters and names beyond 50000 bytes are errors, as in Jackson. The memory of the rows
 // of a message is bounded by its size; a message that asks for more is an error, in lenient mode too.
 //
+// # Failure to write
+//
+// A [*changelog.DataError] reports a value that is not of its column's type, one that is Unchanged, text that is not UTF-8, a map's NULL key
+// (unless 'map-null-key.mode' says what becomes of it), a DECIMAL with more digits than its column, and, unless the Payload is Lenient, a TIME
+// with a fraction of a second, which Flink 2.2 cuts off.
+//
 // # Not covered
 //
-// Encoding: NewEncoder says so.
+// TIMESTAMP WITH TIME ZONE, VARIANT, RAW and structured types, and maps whose keys are not text, as in Flink: making a decoder or an encoder
+// for them fails.
 package json

@@ -1,0 +1,83 @@
+package flinkjson
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/flinksink/flinksink/changelog"
+)
+
+// Decoder decodes payloads that are rows, of the format json. Only its pool changes after it was made.
+type Decoder struct {
+	Options
+	lenient  bool
+	row      rowPlan
+	width    int  // of the table's rows
+	decimals bool // some column is or holds a DECIMAL: Jackson's trees then have their floats as BigDecimal
+	work     sync.Pool
+}
+
+// NewDecoder makes a decoder for p, whose options o are, or says which columns JSON cannot hold. format is what errors begin with.
+func NewDecoder(format string, p changelog.Payload, o Options) (*Decoder, error) {
+	d := &Decoder{Options: o, lenient: p.Lenient, width: len(p.Table.Schema.Columns)}
+	var errs []error
+	d.row.index = make(map[string]int, len(p.Columns))
+	for i, col := range p.Columns {
+		c := &p.Table.Schema.Columns[col]
+		f, err := newPlan(&c.Type)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: column %s: %w", format, c.Name, err))
+			continue
+		}
+		d.row.add(p.Names[i], col, f)
+		d.decimals = d.decimals || hasDecimal(&c.Type)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// work is the scratch memory of one message.
+type work struct {
+	plain plain
+	exact exact
+}
+
+// Values that rows may take beyond the size of their message: a floor, so that small messages of wide tables pass, and a rate. An
+// object of two bytes can stand for a row of a thousand NULLs, so without a bound a message of a megabyte could ask for gigabytes.
+const (
+	roomFloor   = 1 << 20
+	roomPerByte = 8
+)
+
+// keptScratch is how many bytes of one kind of scratch memory a decoder keeps for the next message.
+const keptScratch = 256 << 10
+
+const tooLarge = "the rows of the message would take far more memory than the message; is it meant for this table?"
+
+// DecodePayload implements [changelog.PayloadDecoder]. A change with a nil Row is Flink's null row: what its parser decoder hands on
+// where a message breaks inside an object and 'ignore-parse-errors' is on, and for the element null of an array.
+func (d *Decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
+	w, _ := d.work.Get().(*work)
+	if w == nil {
+		w = new(work)
+	}
+	defer d.work.Put(w)
+	start := b.Len()
+	if !d.Tree {
+		if w.plain.message(d, b, payload) {
+			return nil
+		}
+		b.Truncate(start)
+		if w.plain.room < 0 {
+			return &changelog.DataError{Reason: tooLarge} // the exact reader would only take as much again
+		}
+	}
+	if f := w.exact.message(d, b, payload); f != nil {
+		b.Truncate(start)
+		return f.dataError()
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package flinkjson
+
+const raceEnabled = false

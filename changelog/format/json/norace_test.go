@@ -1,5 +1,0 @@
-//go:build !race
-
-package json
-
-const raceEnabled = false

@@ -1,6 +1,0 @@
-//go:build race
-
-package json
-
-// raceEnabled: with the race detector a sync.Pool drops some of what it is given, so that allocations say nothing.
-const raceEnabled = true
