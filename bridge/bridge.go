@@ -64,9 +64,8 @@ func (b *Bridge) Status() Status {
 // Run reads and writes until ctx ends, Options.UntilEnd is reached, or it cannot go on. It blocks, and nothing that it started
 // outlives it.
 //
-// When ctx ends, reading stops and what is written is checkpointed, for at most Options.Grace; nil means that this was done (or the cause of ctx,
-// where one was given with context.WithCancelCause). Any other error says why the bridge cannot go on; what was read before
-// is checkpointed as far as possible. A second Run at the same time is refused; one after another is fine.
+// When ctx ends, whatever its cause, reading stops and what is written is checkpointed, for at most Options.Grace; nil means that
+// this was done. Any other error says why the bridge cannot go on; what was read before is checkpointed as far as possible. A second Run at the same time is refused; one after another is fine.
 func (b *Bridge) Run(ctx context.Context) error {
 	b.mu.Lock()
 	if b.running {
@@ -267,7 +266,7 @@ func (r *run) run(ctx context.Context) (err error) {
 	})
 	others.Go(func() { r.hint.run(helping) })
 	others.Go(func() {
-		w := &watcher{r: r, stood: make(map[changelog.Partition]stand)}
+		w := &watcher{r: r, stood: make(map[changelog.Partition]stand), absent: make(map[string]time.Time)}
 		if err := w.run(helping); err != nil {
 			r.stop(err)
 		}
@@ -326,15 +325,13 @@ func (r *run) run(ctx context.Context) (err error) {
 	return ended(ctx, nil)
 }
 
-// ended returns what Run returns for err: an ordinary end of ctx is none, a cause that its owner gave is told.
+// ended returns what Run returns for err: the end of ctx is none, also with a cause. Since Go 1.26 signal.NotifyContext gives one, and a service
+// that was asked to stop and did so has not failed.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() == nil || err != nil && !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
-		return err
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+		return nil
 	}
-	if cause := context.Cause(ctx); cause != ctx.Err() {
-		return cause
-	}
-	return nil
+	return err
 }
 
 func (r *run) setLanes(lanes []*lane) {

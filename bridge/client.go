@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -23,6 +24,8 @@ func clientOptions(in Input, o Options, m *member) []kgo.Opt {
 		kgo.ClientID("flinksink"),
 		// A resumed partition waits for the fetch in flight to end; the default of 5 s would be seen as a stall.
 		kgo.FetchMaxWait(500 * time.Millisecond),
+		// How soon partitions that are added to a topic are read; the default is 5 minutes.
+		kgo.MetadataMaxAge(30 * time.Second),
 		kgo.FetchMaxBytes(16 << 20),
 		kgo.FetchMaxPartitionBytes(4 << 20),
 	}
@@ -136,6 +139,11 @@ func (r *run) connect(outer context.Context) (map[string]int, error) {
 			errs = append(errs, fmt.Errorf("topic %q: this user may not see it: allow DESCRIBE and READ", name))
 		case t.err != nil:
 			errs = append(errs, fmt.Errorf("topic %q: %w", name, t.err))
+		case len(t.leaders) > 1 && r.in.NullKeys && r.in.Decoder.Table().Mode.Contains(changelog.UpdateBefore) && !r.o.Unordered:
+			errs = append(errs, fmt.Errorf("topic %q has %d partitions, and table %s, whose changes take rows away (mode %s), has no key format: records without a key "+
+				"have no order across partitions, so the delete and the insert of one row could be applied in the wrong order. Write the topic with 'key.format' and "+
+				"'key.fields', or with one partition; if each row's changes are in one partition all the same (Debezium's own topics), set Options.Unordered",
+				name, len(t.leaders), r.in.Decoder.Table().Name, r.in.Decoder.Table().Mode))
 		default:
 			topics[name] = len(t.leaders)
 		}

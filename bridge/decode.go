@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -90,6 +91,11 @@ type span struct {
 	leader  int32
 	topicID changelog.TopicID
 	records int64
+
+	// For holding retractions back; see type tail.
+	tail   []record // the last messages, none of which ends by putting a row there
+	first  int      // the first of them that takes one away, -1: none
+	parted bool     // tail does not follow what was read before this load
 }
 
 func (s span) stale() bool { return s.part.epoch.Load() != s.epoch }
@@ -118,7 +124,7 @@ func (ld *load) span(c *chunk) *span {
 			return s
 		}
 	}
-	ld.spans = append(ld.spans, span{part: c.part, epoch: c.epoch, to: -1, leader: -1, topicID: c.topicID})
+	ld.spans = append(ld.spans, span{part: c.part, epoch: c.epoch, to: -1, leader: -1, topicID: c.topicID, first: -1})
 	return &ld.spans[len(ld.spans)-1]
 }
 
@@ -226,9 +232,13 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 		n := recordSize(r)
 		left -= n
 		d.ld.bytes += n
+		before := d.ld.batch.Len()
 		if err := d.record(r); err != nil {
 			d.fail(c, r, err)
 			return d.hand(ctx)
+		}
+		if d.l.holds {
+			s.follow(r, d.ld.batch, before)
 		}
 		s.to, s.leader = r.Offset+1, r.LeaderEpoch
 		s.records++
@@ -265,7 +275,34 @@ func (d *decoder) record(r record) error {
 	for _, h := range r.Headers {
 		d.rec.Headers = append(d.rec.Headers, changelog.Header{Key: h.Key, Value: h.Value})
 	}
-	return d.l.r.in.Decoder.Decode(d.ld.batch, &d.rec)
+	before := d.ld.batch.Len()
+	if err := d.l.r.in.Decoder.Decode(d.ld.batch, &d.rec); err != nil {
+		return err
+	}
+	return d.valid(before)
+}
+
+// valid looks at what a decoder appended, which may be the user's own: a sink indexes rows by the schema's columns, and a position that is not
+// the record's would be saved.
+func (d *decoder) valid(before int) error {
+	width := len(d.ld.batch.Table.Schema.Columns)
+	for i := before; i < d.ld.batch.Len(); i++ {
+		c := &d.ld.batch.Changes[i]
+		reason := ""
+		switch {
+		case len(c.Row) != width:
+			reason = fmt.Sprintf("the decoder gave a row of %d values for a table of %d columns", len(c.Row), width)
+		case c.Kind > changelog.Delete:
+			reason = fmt.Sprintf("the decoder gave a change of the unknown kind %d", c.Kind)
+		case c.Partition != d.rec.Partition || c.Offset != d.rec.Offset:
+			reason = fmt.Sprintf("the decoder gave a change of %s offset %d for this record", c.Partition, c.Offset)
+		}
+		if reason != "" {
+			d.ld.batch.Truncate(before)
+			return &changelog.DataError{Reason: reason}
+		}
+	}
+	return nil
 }
 
 // fail ends the decoding of a partition until it is sought again.

@@ -282,3 +282,52 @@ func TestStop_GraceRunsOut(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// A decoder of the user's own that gives nonsense is found before a sink indexes its rows, and with the record's place.
+func TestData_DecoderMistakes(t *testing.T) {
+	for name, spoil := range map[string]func(c *changelog.Change){
+		"no row":          func(c *changelog.Change) { c.Row = nil },
+		"short row":       func(c *changelog.Change) { c.Row = c.Row[:0] },
+		"unknown kind":    func(c *changelog.Change) { c.Kind = 77 },
+		"other offset":    func(c *changelog.Change) { c.Offset++ },
+		"other partition": func(c *changelog.Change) { c.Partition = changelog.Partition{} },
+	} {
+		k, g := newCluster(t, 1), newTarget()
+		k.put(0, "a", "b", "bad", "c")
+		in := k.input()
+		in.Decoder = spoiling{in.Decoder, spoil}
+		b, err := New("b", in, g, options(g))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = start(t, b).wait()
+		var data *changelog.DataError
+		if !errors.Is(err, sink.ErrRejected) || !errors.As(err, &data) || data.Offset != 2 || data.Topic != k.topic {
+			t.Errorf("%s: got %v", name, err)
+		}
+		g.wantValues(t, []string{"a", "b"})
+	}
+}
+
+// spoiling spoils what another decoder makes of the value "bad".
+type spoiling struct {
+	changelog.Decoder
+	spoil func(c *changelog.Change)
+}
+
+func (s spoiling) Decode(b *changelog.Batch, r *changelog.Record) error {
+	err := s.Decoder.Decode(b, r)
+	if err == nil && string(r.Value) == "bad" {
+		s.spoil(&b.Changes[b.Len()-1])
+	}
+	return err
+}
+
+func TestNew_Name(t *testing.T) {
+	k, g := newCluster(t, 1), newTarget()
+	for _, name := range []string{"", "a\x00b", "a\tb", " a", "a ", "\xff", strings.Repeat("n", 201)} {
+		if _, err := New(name, k.input(), g, options(g)); !errors.Is(err, sink.ErrConfig) {
+			t.Errorf("%q: got %v, want ErrConfig", name, err)
+		}
+	}
+}

@@ -36,6 +36,10 @@ type lane struct {
 	pending map[changelog.Partition]*partition // held, and to be acquired
 	orphans map[changelog.Partition]*partition // held, and fenced: the group will say whether they are still ours
 	counted sink.Counters                      // of the report of the call in progress
+
+	holds     bool                          // retractions are held back; not changed
+	tails     map[changelog.Partition]*tail // what is held back
+	tailBytes int                           // of all tails
 }
 
 type eventKind uint8
@@ -70,6 +74,8 @@ func newLane(r *run, n int) *lane {
 		held:       make(map[changelog.Partition]*partition),
 		pending:    make(map[changelog.Partition]*partition),
 		orphans:    make(map[changelog.Partition]*partition),
+		holds:      r.o.HoldRetractions.on(r.in.Decoder.Table().Mode),
+		tails:      make(map[changelog.Partition]*tail),
 	}
 }
 
@@ -174,6 +180,8 @@ func (l *lane) write() error {
 	defer close(l.over)
 	timer := time.NewTimer(l.r.o.Interval)
 	defer timer.Stop()
+	held := time.NewTimer(l.r.o.Interval)
+	defer held.Stop()
 	for {
 		select {
 		case <-l.r.stopping:
@@ -192,6 +200,11 @@ func (l *lane) write() error {
 			}
 			continue
 		}
+		if at, ok := l.overdue(); ok {
+			held.Reset(time.Until(at))
+		} else {
+			held.Stop()
+		}
 		var err error
 		saved := false
 		select {
@@ -204,6 +217,8 @@ func (l *lane) write() error {
 			if _, err = l.checkpoint(); err == nil && l.n == 0 {
 				l.elsewhere()
 			}
+		case <-held.C:
+			saved, err = l.expire()
 		}
 		if err != nil {
 			return err
@@ -219,30 +234,13 @@ func (l *lane) take(ld *load) (saved bool, err error) {
 	ld.drop()
 	l.queue.release(ld.bytes)
 	l.r.f.drained(l)
-	if len(ld.spans) == 0 {
-		l.recycle(ld.batch)
-	} else {
-		p := sink.Progress{To: make([]changelog.Position, 0, len(ld.spans))}
-		for _, s := range ld.spans {
-			p.To = append(p.To, s.position())
-			p.Records += s.records
-		}
-		slices.SortFunc(p.To, func(a, b changelog.Position) int { return a.Partition.Compare(b.Partition) })
-		b := ld.batch
-		if b.Len() == 0 {
-			l.recycle(b)
-			b = nil
-		}
-		// From here the coordinator owns the batch, whatever comes out.
-		ok, err := l.call(func(ctx context.Context) error { return l.co.Write(ctx, b, p) })
-		if err != nil || !ok {
+	if l.holds {
+		if err := l.holdBack(ld); err != nil {
 			return false, err
 		}
-		for _, s := range ld.spans {
-			if !s.stale() {
-				l.r.f.note(s.part, s.to)
-			}
-		}
+	}
+	if ok, err := l.put(ld, l.call); err != nil || !ok {
+		return false, err
 	}
 	if ld.bad != nil && !ld.bad.stale() {
 		return true, l.halt(ld.bad)
@@ -253,6 +251,35 @@ func (l *lane) take(ld *load) (saved bool, err error) {
 		return true, err
 	}
 	return false, nil
+}
+
+// put writes a load, from which what is stale was dropped, by way of call.
+func (l *lane) put(ld *load, call func(func(ctx context.Context) error) (bool, error)) (ok bool, err error) {
+	if len(ld.spans) == 0 {
+		l.recycle(ld.batch)
+		return true, nil
+	}
+	p := sink.Progress{To: make([]changelog.Position, 0, len(ld.spans))}
+	for _, s := range ld.spans {
+		p.To = append(p.To, s.position())
+		p.Records += s.records
+	}
+	slices.SortFunc(p.To, func(a, b changelog.Position) int { return a.Partition.Compare(b.Partition) })
+	b := ld.batch
+	if b.Len() == 0 {
+		l.recycle(b)
+		b = nil
+	}
+	// From here the coordinator owns the batch, whatever comes out.
+	if ok, err = call(func(ctx context.Context) error { return l.co.Write(ctx, b, p) }); err != nil || !ok {
+		return false, err
+	}
+	for _, s := range ld.spans {
+		if !s.stale() {
+			l.r.f.note(s.part, s.to)
+		}
+	}
+	return true, nil
 }
 
 func (l *lane) checkpoint() (ok bool, err error) {
@@ -280,8 +307,17 @@ func (l *lane) elsewhere() {
 		l.r.log.Warn("flinksink: asking the store for the positions of other members", "bridge", l.r.name, "error", err)
 		return
 	}
+	// A position is of the topic that has its id. One of a topic that was deleted and made anew says nothing about this one, however large
+	// its offset; whoever acquires the partition finds out and says so.
+	ids, err := l.r.f.topicIDs(ctx, slices.Sorted(maps.Keys(l.r.topics)))
+	if err != nil {
+		l.r.log.Warn("flinksink: asking for topic ids", "bridge", l.r.name, "error", err)
+		return
+	}
 	for _, p := range st.Positions {
-		end.saved([]changelog.Position{p.Position})
+		if id := ids[p.Topic]; p.TopicID == (changelog.TopicID{}) || id == (changelog.TopicID{}) || p.TopicID == id {
+			end.saved([]changelog.Position{p.Position})
+		}
 	}
 }
 
@@ -341,6 +377,10 @@ func (l *lane) handle(e event) error {
 		delete(l.held, p.Partition)
 		delete(l.pending, p.Partition)
 		delete(l.orphans, p.Partition)
+		if t := l.tails[p.Partition]; t != nil {
+			// Its position is before what is held: whoever owns the partition next reads that first.
+			l.dropTail(t)
+		}
 		if slices.Contains(l.co.Partitions(), p.Partition) {
 			gone = append(gone, p.Partition)
 		}
@@ -363,12 +403,22 @@ func (l *lane) handle(e event) error {
 	return err
 }
 
-// finish ends the lane with a checkpoint of what is written. Hard ends when the grace is over.
+// finish ends the lane with a checkpoint of what is written, and of what is held: nobody says when the next run begins. Hard ends
+// when the grace is over.
 func (l *lane) finish() error {
 	if len(l.co.Partitions()) == 0 {
 		return nil
 	}
-	_, err := l.co.Checkpoint(l.r.hard)
+	ld, err := l.release(true)
+	if err == nil && ld != nil {
+		_, err = l.put(ld, func(f func(ctx context.Context) error) (bool, error) {
+			err := f(l.r.hard)
+			return err == nil, err
+		})
+	}
+	if err == nil {
+		_, err = l.co.Checkpoint(l.r.hard)
+	}
 	l.counted = sink.Counters{}
 	if err != nil && errors.Is(sink.ClassOf(err), sink.ErrFenced) {
 		l.r.log.Warn("flinksink: fenced while stopping: the new owner reads again what was not saved", "bridge", l.r.name, "lane", l.n, "error", err)

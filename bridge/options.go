@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
@@ -25,6 +28,9 @@ type Input struct {
 	Decoder changelog.Decoder
 	// Start says where a partition is read from that nothing is stored for. Once a position is stored, it alone counts.
 	Start Start
+	// NullKeys says that the records have no key by which a row's changes are all in one partition. FromTable sets it for a table
+	// that names no key format.
+	NullKeys bool
 	// Group is the consumer group that the table names, "" for none; see Options.Group.
 	Group string
 	// Client holds the client options that the table names: brokers, TLS, SASL.
@@ -40,7 +46,7 @@ func FromTable(t *ddl.Table, d changelog.Decoder) (Input, error) {
 			errs = append(errs, err)
 		}
 	}
-	in := Input{Decoder: d, Group: GroupID(t)}
+	in := Input{Decoder: d, Group: GroupID(t), NullKeys: t.Options["key.format"] == ""}
 	var err error
 	add(CheckOptions(t))
 	in.Topics, in.Pattern, err = Topics(t)
@@ -95,6 +101,18 @@ type Options struct {
 	// UntilEnd stops the bridge, with a checkpoint, once everything below the last stable offsets that it found at its start is
 	// saved. Partitions that other members of the group hold are waited for.
 	UntilEnd bool
+	// HoldRetractions keeps readers of the sink from seeing a row vanish while it is updated. Flink's writers of retract encodings
+	// (debezium-json and its like) write an update as two messages, a delete of the old row and an insert of the new one. Deletes
+	// at the end of what was read of a partition therefore wait until a message of that partition puts a row there, but for Interval at most; a
+	// checkpoint that is due meanwhile is cut before them, between two messages. A delete that nothing follows is so applied up to one
+	// Interval later. At most 1,000 deletes in a row are held, and a 32nd of ByteBudget a lane. Defaults to HoldByMode:
+	// on for tables whose mode holds -U.
+	HoldRetractions HoldPolicy
+	// Unordered accepts a topic of more than one partition for a table in retract mode whose records have no key (Input.NullKeys).
+	// Flink spreads such records over the partitions of its writers, so the delete and the insert of an update can be read in any order,
+	// and a row can be lost for good. Set it if each row's changes are in one partition in spite of that: records that have a
+	// key which the table does not declare, as those of Debezium itself have. Defaults to false: refused at start.
+	Unordered bool
 	// SinkName is the name under which the sink's committables are stored; renaming it orphans what is not yet committed.
 	// Defaults to "sink".
 	SinkName string
@@ -123,6 +141,8 @@ type Options struct {
 	Logger *slog.Logger
 
 	backoff func(n int) time.Duration // of the coordinators; for tests
+
+	deletedAfter time.Duration // for tests
 }
 
 // DataPolicy says what happens with a record that cannot be decoded.
@@ -168,8 +188,12 @@ func (o *Options) withDefaults(name string, in Input, to sink.Sink) Options {
 	set(&d.Connect, DefaultConnect)
 	set(&d.Watch, DefaultWatch)
 	set(&d.OpenFor, DefaultOpenFor)
+	set(&d.deletedAfter, defaultDeletedAfter)
 	if d.Target == "" && to != nil && in.Decoder != nil {
-		d.Target = fmt.Sprintf("%T %s", to, in.Decoder.Table().Name)
+		d.Target = fmt.Sprintf("%T", to)
+		if t := in.Decoder.Table(); t != nil {
+			d.Target += " " + t.Name
+		}
 		if s, ok := to.(fmt.Stringer); ok {
 			d.Target = s.String()
 		}
@@ -179,6 +203,9 @@ func (o *Options) withDefaults(name string, in Input, to sink.Sink) Options {
 	}
 	return d
 }
+
+// maxName bounds a bridge's name, which is a key in every store and a part of other names.
+const maxName = 200
 
 func set[T comparable](p *T, def T) {
 	var zero T
@@ -191,11 +218,22 @@ func set[T comparable](p *T, def T) {
 func check(name string, in Input, to sink.Sink, o Options) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if name == "" {
+	switch {
+	case name == "":
 		bad("a bridge needs a name: everything it stores is keyed by it")
+	case len(name) > maxName:
+		bad("the bridge's name has %d bytes: %d are allowed", len(name), maxName)
+	case !utf8.ValidString(name) || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl):
+		bad("the bridge's name %q has control characters, outer blanks or bytes that are no UTF-8: people have to type it", name)
 	}
-	if in.Decoder == nil {
+	switch {
+	case in.Decoder == nil:
 		bad("Input.Decoder is missing: pass the decoder of the table's format")
+	case in.Decoder.Table() == nil || in.Decoder.Table().Schema == nil:
+		bad("Input.Decoder has no table or no schema: its Table method must return both")
+	}
+	if slices.Contains(in.Client, nil) || slices.Contains(o.Client, nil) {
+		bad("a client option is nil: leave it out")
 	}
 	if to == nil {
 		bad("the sink is missing")
@@ -232,10 +270,15 @@ func check(name string, in Input, to sink.Sink, o Options) error {
 	if o.ByteBudget > 0 && o.Bytes > o.ByteBudget/2 {
 		bad("Options.Bytes (%d) is more than half of Options.ByteBudget (%d): lower Bytes or raise ByteBudget", o.Bytes, o.ByteBudget)
 	}
+	if o.HoldRetractions > HoldNever {
+		bad("Options.HoldRetractions: %d is unknown, choose HoldByMode, HoldAlways or HoldNever", o.HoldRetractions)
+	}
 	if o.OnData != Halt {
 		bad("Options.OnData: policy %d is unknown, only Halt is there", o.OnData)
 	}
-	if err := kgo.ValidateOpts(clientOptions(in, o, nil)...); err != nil {
+	if len(errs) > 0 {
+		// The client's own complaints would be about what is missing above.
+	} else if err := kgo.ValidateOpts(clientOptions(in, o, nil)...); err != nil {
 		bad("client options: %w", err)
 	}
 	if len(errs) == 0 {

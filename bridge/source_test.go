@@ -154,6 +154,35 @@ func TestSeek_TopicMadeAnew(t *testing.T) {
 	g.wantValues(t, numbered("a", 0, 10))
 }
 
+// The new topic is as long as the old one was, or shorter: comparing offsets alone would call it read to its end.
+func TestUntilEnd_TopicMadeAnew(t *testing.T) {
+	for _, n := range []int{0, 3, 10} {
+		k, g := newCluster(t, 1), newTarget()
+		k.put(0, numbered("a", 0, 10)...)
+		k.read(g)
+		old, now := k.recreate()
+		k.put(0, numbered("b", 0, n)...)
+		o := options(g)
+		o.UntilEnd = true
+		err := start(t, k.bridge(g, o)).wait()
+		lostError(t, err, old.String(), now.String(), "made again")
+		g.wantValues(t, numbered("a", 0, 10))
+	}
+}
+
+func TestWatch_TopicDeleted(t *testing.T) {
+	k, g := newCluster(t, 1), newTarget()
+	k.put(0, numbered("a", 0, 10)...)
+	o := options(g)
+	o.deletedAfter = time.Millisecond
+	r := start(t, k.bridge(g, o))
+	g.wantValues(t, numbered("a", 0, 10), r)
+	if err := k.c.DeleteTopic(k.topic); err != nil {
+		t.Fatal(err)
+	}
+	lostError(t, r.wait(), "does not exist any more")
+}
+
 func TestWatch_TopicMadeAnew(t *testing.T) {
 	k, g := newCluster(t, 1), newTarget()
 	k.put(0, numbered("a", 0, 10)...)

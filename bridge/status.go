@@ -102,16 +102,22 @@ func negative(c sink.Counters) sink.Counters {
 		DeadLettered: -c.DeadLettered, Skipped: -c.Skipped}
 }
 
-// saved notes positions that are in the store.
+// saved notes positions that are in the store. A partition that its lane has not sought yet counts for no end: a generation saves its
+// beginning at once, before anybody looked whether that position still exists.
 func (r *run) saved(to []changelog.Position) {
+	sought := make([]changelog.Position, 0, len(to))
 	r.f.mu.Lock()
 	for _, p := range to {
-		if part := r.f.parts[p.Partition]; part != nil {
+		part := r.f.parts[p.Partition]
+		if part != nil {
 			part.saved = p.Offset
+		}
+		if part == nil || part.holds&holdStart == 0 {
+			sought = append(sought, p)
 		}
 	}
 	r.f.mu.Unlock()
-	r.end.saved(to)
+	r.end.saved(sought)
 }
 
 func (r *run) status() Status {

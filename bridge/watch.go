@@ -2,12 +2,15 @@ package bridge
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -25,8 +28,9 @@ type OpenTransaction struct {
 
 // watcher asks for what no fetch shows: a poll returns nothing, neither offsets nor watermarks, for a partition that has no records.
 type watcher struct {
-	r     *run
-	stood map[changelog.Partition]stand
+	r      *run
+	stood  map[changelog.Partition]stand
+	absent map[string]time.Time // topics that the brokers do not know, and since when
 }
 
 // stand is a last stable offset that does not move.
@@ -67,6 +71,9 @@ func (w *watcher) look(ctx context.Context) error {
 		w.r.log.Debug("flinksink: asking for topics failed", "bridge", w.r.name, "error", err)
 		return nil
 	}
+	if err := w.deleted(found); err != nil {
+		return err
+	}
 	high, _ := f.adm.ListEndOffsets(ctx, topics...)
 	last, _ := f.adm.ListCommittedOffsets(ctx, topics...)
 	var idle []probe
@@ -96,6 +103,41 @@ func (w *watcher) look(ctx context.Context) error {
 		w.probe(ctx, p)
 	}
 	w.open(ctx)
+	return nil
+}
+
+// defaultDeletedAfter is how long the brokers must not know a topic before it counts as deleted: a broker that has just started may not know
+// it yet.
+const defaultDeletedAfter = 15 * time.Second
+
+// deleted reports a topic that was deleted while it is read. The client itself asks for it for ever and says nothing.
+func (w *watcher) deleted(found map[string]topic) error {
+	now := time.Now()
+	for name, t := range found {
+		if !errors.Is(t.err, kerr.UnknownTopicOrPartition) {
+			delete(w.absent, name)
+			continue
+		}
+		since, ok := w.absent[name]
+		if !ok {
+			w.absent[name] = now
+			continue
+		}
+		if now.Sub(since) < w.r.o.deletedAfter {
+			continue
+		}
+		w.r.f.mu.Lock()
+		at := changelog.Position{Partition: changelog.Partition{Topic: name}, LeaderEpoch: -1}
+		for p, part := range w.r.f.parts {
+			if p.Topic == name {
+				at = changelog.Position{Partition: p, Offset: part.next, LeaderEpoch: -1, TopicID: part.topicID}
+				break
+			}
+		}
+		w.r.f.mu.Unlock()
+		return w.r.lost("watch", at, fmt.Errorf("the topic does not exist any more: the brokers have not known it for %s. What was written of it stands; "+
+			"stop the bridge for good, or make the topic again and read it with a new bridge", now.Sub(since).Round(time.Second)))
+	}
 	return nil
 }
 

@@ -161,6 +161,9 @@ func (c *Coordinator) acquire(ctx context.Context, fx protocol.Acquire) protocol
 		}
 		return c.fail("acquire", -1, err)
 	}
+	if c.unclear && c.cut.savedIn(claim.Positions) {
+		c.decided() // nobody answered End, and the claim tells
+	}
 	c.stale, c.unclear = 0, false
 	c.claim = claim
 	if err := c.orphans(claim); err != nil {
@@ -365,6 +368,22 @@ func (c Claim) of(sink string) Claim {
 		c.Ended = append(c.Ended, mine)
 	}
 	return c
+}
+
+// savedIn reports whether positions show that the cut was saved. A checkpoint is saved for all its partitions or for none, so one that moved
+// suffices: some may have gone to other owners since.
+func (c Cut) savedIn(positions []changelog.Position) bool {
+	for i, to := range c.To {
+		if to.Offset == c.From[i].Offset {
+			continue
+		}
+		for _, p := range positions {
+			if p.Partition == to.Partition {
+				return p.Offset == to.Offset
+			}
+		}
+	}
+	return false
 }
 
 // orphans reports decided work of a sink that is not declared here: nobody would ever commit it.
