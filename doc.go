@@ -8,6 +8,7 @@
 //	changelog/format         assembly of kafka and upsert-kafka records from a table and the formats that are passed
 //	changelog/format/json    Flink's json format, by a scanner driven by the schema
 //	changelog/format/raw     Flink's raw format
+//	changelog/format/debezium Flink's debezium-json format
 //	sink                     Committer, Store, Coordinator, guarantees, error classes
 //	sink/sinktest            the conformance suite for anybody's sink, a memory sink and store, faults
 //	sink/postgres            rows and positions in one Postgres transaction
