@@ -56,3 +56,18 @@ func (g Guarantee) String() string {
 	}
 	return b.String()
 }
+
+// combine states what several sinks give together: the weakest of them, by name.
+func combine(sinks []Declared) Guarantee {
+	out := sinks[0].Sink.Guarantee()
+	name := sinks[0].Name
+	for _, d := range sinks[1:] {
+		if g := d.Sink.Guarantee(); g.Level < out.Level {
+			out, name = g, d.Name
+		}
+	}
+	if out.Level != ExactlyOnce && out.Weakest == "" {
+		out.Weakest = "sink " + name
+	}
+	return out
+}

@@ -3,12 +3,9 @@ package sink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
-	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink/internal/protocol"
 )
 
@@ -303,127 +300,4 @@ func backoff(n int) time.Duration {
 	d := 100 * time.Millisecond << min(n-1, 9)
 	d = min(d, 30*time.Second)
 	return d - rand.N(d/2)
-}
-
-// fail notes a failure and returns it as an event. sink is -1 for the store, the source and the coordinator itself.
-func (c *Coordinator) fail(op string, sink int, err error) protocol.Event {
-	name := ""
-	if sink >= 0 {
-		name = c.o.Sinks[sink].Name
-	}
-	c.err = c.wrap(op, name, err)
-	return protocol.Failed{Class: classNumber(err)}
-}
-
-// wrap gives err operation, sink and bridge, unless it has them.
-func (c *Coordinator) wrap(op, sink string, err error) error {
-	var e *Error
-	if errors.As(err, &e) {
-		if e.Bridge != "" {
-			return err
-		}
-		out := *e
-		out.Bridge = c.o.Bridge
-		if out.Sink == "" {
-			out.Sink = sink
-		}
-		return &out
-	}
-	return &Error{Op: op, Sink: sink, Bridge: c.o.Bridge, Class: ClassOf(err), Err: err}
-}
-
-func (c *Coordinator) hookFenced(err error) {
-	if h := c.o.Hooks.Fenced; h != nil {
-		h(err)
-	}
-}
-
-func classNumber(err error) protocol.Class {
-	switch ClassOf(err) {
-	case ErrTransient:
-		return protocol.Transient
-	case ErrFenced:
-		return protocol.Fenced
-	case ErrRejected:
-		return protocol.Rejected
-	case ErrConfig:
-		return protocol.Config
-	case ErrLost:
-		return protocol.Lost
-	}
-	return protocol.Uncertain
-}
-
-// of returns the claim with the committables of one sink only.
-func (c Claim) of(sink string) Claim {
-	ended := c.Ended
-	c.Ended = nil
-	for _, e := range ended {
-		mine := EndedGeneration{ID: e.ID}
-		for _, d := range e.Decided {
-			if d.Sink == sink {
-				mine.Decided = append(mine.Decided, d)
-			}
-		}
-		c.Ended = append(c.Ended, mine)
-	}
-	return c
-}
-
-// savedIn reports whether positions show that the cut was saved. A checkpoint is saved for all its partitions or for none, so one that moved
-// suffices: some may have gone to other owners since.
-func (c Cut) savedIn(positions []changelog.Position) bool {
-	for i, to := range c.To {
-		if to.Offset == c.From[i].Offset {
-			continue
-		}
-		for _, p := range positions {
-			if p.Partition == to.Partition {
-				return p.Offset == to.Offset
-			}
-		}
-	}
-	return false
-}
-
-// orphans reports decided work of a sink that is not declared here: nobody would ever commit it.
-func (c *Coordinator) orphans(claim Claim) error {
-	for _, e := range claim.Ended {
-		for _, d := range e.Decided {
-			if !slices.ContainsFunc(c.o.Sinks, func(s Declared) bool { return s.Name == d.Sink }) {
-				return &Error{Op: "acquire", Sink: d.Sink, Class: ErrConfig, Err: fmt.Errorf(
-					"checkpoint %d.%d is decided and waits to be committed by a sink of this name, which is not declared now: declare it until that is done", e.ID, d.Checkpoint)}
-			}
-		}
-	}
-	return nil
-}
-
-// covers reports a partition that ps does not place.
-func covers(ps []changelog.Position, want []changelog.Partition) error {
-	have := make(map[changelog.Partition]bool, len(ps))
-	for _, p := range ps {
-		have[p.Partition] = true
-	}
-	for _, w := range want {
-		if !have[w] {
-			return &Error{Op: "begin", Class: ErrConfig, Err: errors.New("the source does not say where " + w.String() + " begins")}
-		}
-	}
-	return nil
-}
-
-// combine states what several sinks give together: the weakest of them, by name.
-func combine(sinks []Declared) Guarantee {
-	out := sinks[0].Sink.Guarantee()
-	name := sinks[0].Name
-	for _, d := range sinks[1:] {
-		if g := d.Sink.Guarantee(); g.Level < out.Level {
-			out, name = g, d.Name
-		}
-	}
-	if out.Level != ExactlyOnce && out.Weakest == "" {
-		out.Weakest = "sink " + name
-	}
-	return out
 }

@@ -1,0 +1,58 @@
+package sink
+
+import (
+	"errors"
+
+	"github.com/flinksink/flinksink/sink/internal/protocol"
+)
+
+// This file turns errors of sinks, stores and sources into the machine's answers.
+
+// fail notes a failure and returns it as an event. sink is -1 for the store, the source and the coordinator itself.
+func (c *Coordinator) fail(op string, sink int, err error) protocol.Event {
+	name := ""
+	if sink >= 0 {
+		name = c.o.Sinks[sink].Name
+	}
+	c.err = c.wrap(op, name, err)
+	return protocol.Failed{Class: classNumber(err)}
+}
+
+// wrap gives err operation, sink and bridge, unless it has them.
+func (c *Coordinator) wrap(op, sink string, err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		if e.Bridge != "" {
+			return err
+		}
+		out := *e
+		out.Bridge = c.o.Bridge
+		if out.Sink == "" {
+			out.Sink = sink
+		}
+		return &out
+	}
+	return &Error{Op: op, Sink: sink, Bridge: c.o.Bridge, Class: ClassOf(err), Err: err}
+}
+
+func (c *Coordinator) hookFenced(err error) {
+	if h := c.o.Hooks.Fenced; h != nil {
+		h(err)
+	}
+}
+
+func classNumber(err error) protocol.Class {
+	switch ClassOf(err) {
+	case ErrTransient:
+		return protocol.Transient
+	case ErrFenced:
+		return protocol.Fenced
+	case ErrRejected:
+		return protocol.Rejected
+	case ErrConfig:
+		return protocol.Config
+	case ErrLost:
+		return protocol.Lost
+	}
+	return protocol.Uncertain
+}
