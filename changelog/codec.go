@@ -1,5 +1,10 @@
 package changelog
 
+import (
+	"errors"
+	"fmt"
+)
+
 // Record is one Kafka record as far as changes can depend on it. Key and Value: nil is null (a null value is a tombstone),
 // a slice of length zero is an empty one. These are different things.
 type Record struct {
@@ -85,7 +90,7 @@ type Format interface {
 	NewEncoder(p Payload) (PayloadEncoder, error)
 }
 
-// Payload describes a key or a value for a [Format].
+// Payload describes a key or a value for a [Format]. changelog/format makes it; a Format calls [Payload.Validate] on it.
 type Payload struct {
 	Table   *Table            // rows are as wide as its schema
 	Columns []int             // which columns of Table the payload holds, in payload order
@@ -93,4 +98,20 @@ type Payload struct {
 	Options map[string]string // the format's options by Flink's names, prefix taken off ("ignore-parse-errors")
 	Key     bool              // a key, rather than a value
 	Lenient bool              // Flink's silent guesses instead of errors
+}
+
+// Validate reports what is missing or contradictory in p: no table, a column that the table does not have, a column without a name.
+func (p Payload) Validate() error {
+	if p.Table == nil || p.Table.Schema == nil {
+		return errors.New("changelog: Payload.Table is nil, or has no Schema")
+	}
+	if len(p.Names) != len(p.Columns) {
+		return fmt.Errorf("changelog: Payload.Names are %d for %d Columns", len(p.Names), len(p.Columns))
+	}
+	for _, c := range p.Columns {
+		if c < 0 || c >= len(p.Table.Schema.Columns) {
+			return fmt.Errorf("changelog: Payload.Columns has column number %d, and the table has %d columns", c, len(p.Table.Schema.Columns))
+		}
+	}
+	return nil
 }

@@ -51,13 +51,17 @@ const (
 // element. No form is a prefix of another of the same columns. A TIMESTAMP counts with all nanoseconds that the value holds,
 // whatever the precision of its column. Maps are equal whatever the order of their entries; their order means nothing.
 //
-// row must be as wide as s. Nothing is allocated, unless a key column is a MAP with more than 16 entries. A schema without a key
+// row should be as wide as s: a column that it lacks counts as NULL. Nothing is allocated, unless a key column is a MAP with more than 16 entries. A schema without a key
 // gives the empty form for every row.
 func AppendKey(dst []byte, s *Schema, row Row) []byte { return AppendKeyColumns(dst, s, s.Key, row) }
 
-// AppendKeyColumns is [AppendKey] for any list of columns.
+// AppendKeyColumns is [AppendKey] for any list of columns, which must be columns of s.
 func AppendKeyColumns(dst []byte, s *Schema, cols []int, row Row) []byte {
 	for _, c := range cols {
+		if c >= len(row) {
+			dst = append(dst, keyNull)
+			continue
+		}
 		dst = appendKeyValue(dst, &s.Columns[c].Type, row[c])
 	}
 	return dst

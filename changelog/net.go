@@ -43,7 +43,8 @@ type Net struct {
 type netGroup struct {
 	from, to int // in keys
 	last     *Change
-	row      Row   // what the key holds after last; nil after a delete
+	holds    bool  // whether the key has a row after last
+	row      Row   // that row
 	insert   int32 // without a key: newest insert that no delete has met, index + 1
 }
 
@@ -81,6 +82,9 @@ type netInsert struct {
 // without one it is the next state of its own key. A row is copied only where Unchanged columns were filled in.
 //
 // With no key in s rows are a multiset, see [Net.ComputeMultiset].
+//
+// s must be valid ([Schema.Validate]) and rows as wide as it. A narrower row counts as if NULL stood in the columns that it lacks, and is
+// handed on as it came: a sink checks the width of the rows it applies.
 func (n *Net) Compute(s *Schema, runs ...[]Change) {
 	if len(s.Key) == 0 {
 		n.ComputeMultiset(s, runs...)
@@ -95,7 +99,7 @@ func (n *Net) Compute(s *Schema, runs ...[]Change) {
 	n.sortGroups()
 	for _, o := range n.order {
 		g := &n.groups[o.group]
-		if g.row == nil {
+		if !g.holds {
 			n.Deletes = append(n.Deletes, *g.last)
 			continue
 		}
@@ -116,7 +120,7 @@ func (n *Net) add(s *Schema, c *Change) {
 		if c.Kind == UpdateBefore {
 			n.befores = append(n.befores, netBefore{c, g.row})
 		}
-		g.row = nil
+		g.holds, g.row = false, nil
 		return
 	}
 	row := c.Row
@@ -131,7 +135,7 @@ func (n *Net) add(s *Schema, c *Change) {
 			row = n.fill(row, c.Row, g.row)
 		}
 	}
-	g.row = row
+	g.holds, g.row = true, row
 }
 
 // takeBefore removes the -U that waits in c's partition and returns it if c is its +U. In any other case the -U was a delete.
@@ -164,7 +168,7 @@ func (n *Net) fill(row, own, old Row) Row {
 		return row
 	}
 	copied := &row[0] != &own[0]
-	for i := range row {
+	for i := range min(len(row), len(old)) {
 		if row[i].kind != KindUnchanged || old[i].kind == KindUnchanged {
 			continue
 		}

@@ -463,3 +463,37 @@ func BenchmarkNet(b *testing.B) {
 		})
 	}
 }
+
+// A row that is narrower than its schema is the mistake of whoever made it. It gets no panic, is not lost, and does not turn into a delete:
+// it is handed on as it came, for the sink to refuse.
+func TestNet_NarrowRows(t *testing.T) {
+	keyed := netSchema(t)
+	bare := schemaOf(t, "INT", "STRING", "STRING")
+	last := schemaOf(t, "INT", "STRING", "STRING")
+	last.Key = []int{2, 0}
+	one := changelog.IntValue(1)
+	full := changelog.Row{one, changelog.StringValue("a"), changelog.UnchangedValue()}
+	for _, row := range []changelog.Row{nil, {}, {one}, {one, changelog.UnchangedValue()}} {
+		for _, s := range []*changelog.Schema{keyed, bare, last} {
+			for _, kind := range []changelog.Kind{changelog.Insert, changelog.UpdateBefore, changelog.UpdateAfter, changelog.Delete} {
+				var n changelog.Net
+				n.Compute(s, []changelog.Change{{Kind: kind, Row: row}})
+				got := n.Deletes
+				if kind.Adds() {
+					got = n.Upserts
+				}
+				if len(n.Deletes)+len(n.Upserts) != 1 || len(got) != 1 || len(got[0].Row) != len(row) {
+					t.Errorf("%s of %d values, key %v: deletes %v, upserts %v", kind, len(row), s.Key, n.Deletes, n.Upserts)
+				}
+				// With rows that fit before and after it, of the same key and of another.
+				n.Compute(s, []changelog.Change{{Kind: changelog.Insert, Row: full}, {Kind: kind, Row: row}, {Kind: changelog.UpdateAfter, Row: full}, {Kind: kind, Row: row}})
+				if n.Superseded != 4-len(n.Deletes)-len(n.Upserts) || n.Superseded == 4 && len(s.Key) > 0 {
+					t.Errorf("%s of %d values between others, key %v: deletes %v, upserts %v", kind, len(row), s.Key, n.Deletes, n.Upserts)
+				}
+			}
+			if got := changelog.AppendKey(nil, s, row); len(row) == 0 && len(s.Key) > 0 && !bytes.Equal(got, changelog.AppendKey(nil, s, make(changelog.Row, 3))) {
+				t.Errorf("the key of no values is %x, want that of NULLs", got)
+			}
+		}
+	}
+}

@@ -174,8 +174,8 @@ func TestParseType_Errors(t *testing.T) {
 		offset          int
 		expected, found string
 	}{
-		{"", 0, "a type", "the end"},
-		{"  -- only a comment", 19, "a type", "the end"},
+		{"", 0, "a Flink type", "the end"},
+		{"  -- only a comment", 19, "a Flink type", "the end"},
 		{"DECIMAL(39, 2)", 8, "a precision from 1 to 38", "39"},
 		{"DECIMAL(0)", 8, "a precision from 1 to 38", "0"},
 		{"DECIMAL(5, 6)", 11, "a scale from 0 to 5", "6"},
@@ -200,7 +200,7 @@ func TestParseType_Errors(t *testing.T) {
 		{"ARRAY<INT", 9, "'>'", "the end"},
 		{"MAP<INT>", 7, "','", "'>'"},
 		{"ROW", 3, "'<' or '('", "the end"},
-		{"ROW<INT>", 7, "a type", "'>'"},
+		{"ROW<INT>", 7, "a Flink type", "'>'"},
 		{"ROW<a INT b INT>", 10, "',' or '>'", "b"},
 		{"ROW(a INT>", 9, "',' or ')'", "'>'"},
 		{"ROW<a INT, a BIGINT>", 11, "a name that no other field has", "a"},
@@ -209,10 +209,10 @@ func TestParseType_Errors(t *testing.T) {
 		{"ROW<a INT 'x>", 10, "',' or '>'", "a string without closing quote"},
 		{"INT /* x", 4, "the end of the type", "a comment without closing */"},
 		{"RAW(x, 'y')", 4, "the name of a class in single quotes", "x"},
-		{"SELECT", 0, "a type", "SELECT"},
+		{"SELECT", 0, "a Flink type", "SELECT"},
 		{"a.b.c.d", 5, "the end of the type", "'.'"},
-		{"\xff", 0, "a type", "'\xff'"},
-		{"'text'", 0, "a type", "'text'"},
+		{"\xff", 0, "a Flink type", "'\xff'"},
+		{"'text'", 0, "a Flink type", "'text'"},
 	} {
 		_, err := changelog.ParseType(tt.in)
 		var te *changelog.TypeError
@@ -334,4 +334,17 @@ func FuzzParseType(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A column of a table has a built-in type; a type by itself may have a name of the user's.
+func TestScanType_RefusesUserDefined(t *testing.T) {
+	for _, in := range []string{"INTT", "`INT`", "a.b.c", "ARRAY<INTT>"} {
+		if _, err := changelog.ParseType(in); err != nil {
+			t.Errorf("ParseType %s: %v", in, err)
+		}
+		var te *changelog.TypeError
+		if typ, _, err := changelog.ScanType(in); !errors.As(err, &te) || te.Expected != "a Flink type" {
+			t.Errorf("ScanType %s: %v, %v", in, typ, err)
+		}
+	}
 }

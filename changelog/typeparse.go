@@ -38,10 +38,13 @@ func ParseType(s string) (Type, error) {
 	return t, nil
 }
 
-// ScanType reads a type at the start of s, as [ParseType] does, and ignores what comes after it. n is how many bytes it took:
+// ScanType reads the type of a column at the start of s, as [ParseType] does, and ignores what comes after it. n is how many bytes it took:
 // leading blanks and comments, the type, and its NULL or NOT NULL; not what comes between it and the next word.
+//
+// A name that is no type of Flink's, at any depth, is an error here, which says what was likely meant: in a CREATE TABLE it is
+// far more often a slip (INTT) or another system's type (TEXT) than a user-defined type, which no format reads.
 func ScanType(s string) (t Type, n int, err error) {
-	p := typeParser{lexer: typeLexer{text: s}}
+	p := typeParser{lexer: typeLexer{text: s}, builtin: true}
 	p.next()
 	if t, err = p.typ(1); err != nil {
 		return Type{}, 0, err
@@ -53,6 +56,8 @@ type typeParser struct {
 	lexer typeLexer
 	tok   typeToken // not yet taken
 	end   int       // of the last token taken
+
+	builtin bool // names of user-defined types are refused
 }
 
 // next takes the token and reads another.
@@ -163,7 +168,7 @@ func (p *typeParser) bare(depth int) (Type, error) {
 		return p.named()
 	}
 	if p.tok.kind != tokWord {
-		return Type{}, p.fail("a type")
+		return Type{}, p.unknown()
 	}
 	word := p.tok.upper
 	if root := plainType(word); root != RootInvalid {
@@ -198,7 +203,7 @@ func (p *typeParser) bare(depth int) (Type, error) {
 		return p.raw()
 	}
 	if reserved(word) {
-		return Type{}, p.fail("a type")
+		return Type{}, p.unknown()
 	}
 	return p.named()
 }
@@ -343,6 +348,9 @@ func (p *typeParser) raw() (t Type, err error) {
 
 // named reads the name of a user-defined type, of up to three parts.
 func (p *typeParser) named() (Type, error) {
+	if p.builtin {
+		return Type{}, p.unknown()
+	}
 	var name strings.Builder
 	for part := 1; ; part++ {
 		if p.tok.kind != tokWord && p.tok.kind != tokQuoted || strings.TrimSpace(p.tok.value) == "" {

@@ -3,17 +3,25 @@
 //
 // # Overview
 //
-// [Parse] reads every CREATE TABLE of a text and skips the other statements (SET, USE, CREATE VIEW, INSERT, ...); [Find] picks one
-// table by name. A [Table] keeps everything that the statement says. [Table.Schema] holds the columns whose content a topic can
-// have: physical and metadata columns; computed columns are kept in [Table.Columns] and are not part of it.
+// A text is one statement or a whole script. [Find] returns the table of one name, or the only one that the text creates:
 //
-// What is accepted and what is refused follows Flink 2.2 (the statements and answers in testdata are its own), with two
-// differences: reserved words may be used as names without back quotes, and a type is not checked against a connector.
+//	table, err := ddl.Find(text, "orders")
+//	for _, c := range table.Schema().Columns { ... } // names and types
+//	topic := table.Options["topic"]
+//
+// [Parse] returns the tables of all CREATE TABLE statements. Both skip other statements (SET, USE, CREATE VIEW, INSERT, ...). A
+// [Table] keeps everything that the statement says. [Table.Schema] holds the columns whose content a topic can have: physical and
+// metadata columns; computed columns are in Table.Columns only. Package changelog/format makes a decoder from a Table.
+//
+// What is accepted and what is refused follows Flink 2.2 (the statements and answers in testdata are its own), with three
+// differences: reserved words may be used as names without back quotes, a type is not checked against a connector, and the name of
+// a user-defined type is refused, since no format reads one (STRUCTURED<...> and RAW(...) are read).
 // Columns of the PRIMARY KEY are NOT NULL, whatever they were declared as, and TIME(p) is TIME(0), as in Flink.
 //
 // # Failure
 //
-// A mistake is an [*Error] with line, column, what was expected and what was found. A table made by LIKE or AS SELECT has columns
+// A mistake is an [*Error] with line, column, what was expected and what was found; for the name of a type that Flink does not have
+// also what was likely meant: "line 1, column 19: expected a Flink type, found TEXT: did you mean STRING?". A table made by LIKE or AS SELECT has columns
 // that its own text does not tell; it is refused, and the error says to paste what SHOW CREATE TABLE prints.
 //
 // # Secrets

@@ -7,14 +7,15 @@ import (
 
 // Find returns the table called name of those that text creates. name may be qualified as far as the statement qualifies it, with
 // or without back quotes, and is case-sensitive, as in Flink; "" asks for the only table there is. The other tables may be
-// ones that [Parse] refuses. Errors list the names that there are.
+// ones that [Parse] refuses, but a mistake of grammar anywhere in text is an error. An error about the name lists the names that there
+// are. Errors are an [*Error].
 func Find(text, name string) (*Table, error) {
 	all, p, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, &Error{Reason: "the text holds no CREATE TABLE statement"}
+		return nil, p.noTable()
 	}
 	if name == "" {
 		if len(all) > 1 {

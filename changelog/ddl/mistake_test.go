@@ -24,7 +24,7 @@ func TestMistakes(t *testing.T) {
 		{"comma at the end", "CREATE TABLE t (\n  a INT,\n)", `line 3, column 1: expected a column, PRIMARY KEY or WATERMARK, found ")"`},
 		{"no comma", "CREATE TABLE t (\n  a INT\n  b INT)", `line 3, column 3: expected ',' or ')', found "b"`},
 		{"no type", "CREATE TABLE t (a, b INT)", `line 1, column 18: expected a type for the column`},
-		{"reserved type", "CREATE TABLE t (a SELECT)", `line 1, column 19: expected a type, found SELECT`},
+		{"reserved type", "CREATE TABLE t (a SELECT)", `line 1, column 19: expected a Flink type, found SELECT`},
 		{"bad precision", "CREATE TABLE t (\n\ta DECIMAL(39, 2))", `line 2, column 12: expected a precision from 1 to 38, found 39`},
 		{"bad type inside", "CREATE TABLE t (ü ARRAY<ROW<x INT, x INT>>)", `line 1, column 36: expected a name that no other field has, found x`},
 		{"column in runes", "CREATE TABLE t (`größe 😀` INT b", `line 1, column 31: expected ',' or ')', found "b"`},
@@ -33,7 +33,7 @@ func TestMistakes(t *testing.T) {
 		{"computed and physical of a name", "CREATE TABLE t (a INT, a AS 1)", `line 1, column 24: two columns are called "a"`},
 		{"metadata twice", "CREATE TABLE t (offset INT METADATA, o BIGINT METADATA FROM 'offset')",
 			`line 1, column 38: columns "offset" and "o" both are METADATA FROM "offset": keep one, and make the other a computed column`},
-		{"metadata before type", "CREATE TABLE t (a METADATA INT)", `line 1, column 19: expected a type, found METADATA`},
+		{"metadata before type", "CREATE TABLE t (a METADATA INT)", `line 1, column 19: expected a Flink type, found METADATA`},
 		{"metadata key not quoted", "CREATE TABLE t (a INT METADATA FROM offset)", `line 1, column 37: expected a metadata key in single quotes, found "offset"`},
 		{"not null after metadata", "CREATE TABLE t (a INT METADATA VIRTUAL NOT NULL)", `line 1, column 40: expected ',' or ')', found "NOT"`},
 		{"default", "CREATE TABLE t (a INT DEFAULT 1)", `line 1, column 23: expected ',' or ')', found "DEFAULT"`},
@@ -99,7 +99,7 @@ func TestMistakes(t *testing.T) {
 			"line 2, column 1: table t takes its columns from a query (AS), which only Flink can plan: run SHOW CREATE TABLE `t` in Flink and use what it prints"},
 		{"like", "CREATE TABLE t (a INT) WITH ('x' = 'y') LIKE u (EXCLUDING ALL INCLUDING GENERATED)",
 			"line 1, column 41: table t takes columns from another one (LIKE), which only Flink's catalog knows: run SHOW CREATE TABLE `t` in Flink and use what it prints"},
-		{"second statement", "CREATE TABLE t (a INT);\nUSE x;\n\nCREATE TABLE u (a FOO BAR)", `line 4, column 23: expected ',' or ')', found "BAR"`},
+		{"second statement", "CREATE TABLE t (a INT);\nUSE x;\n\nCREATE TABLE u (a INT BAR)", `line 4, column 23: expected ',' or ')', found "BAR"`},
 		{"after a table without ';'", "CREATE TABLE t (a INT)\nINSERT INTO t SELECT 1",
 			`line 2, column 1: expected COMMENT, DISTRIBUTED, PARTITIONED BY, WITH, ';' or the end of the text, found "INSERT"`},
 		{"long word", "CREATE TABLE t (a INT " + strings.Repeat("x", 100) + ")", `line 1, column 23: expected ',' or ')', found "` + strings.Repeat("x", 40) + `..."`},
@@ -168,8 +168,12 @@ CREATE TABLE "no" ;
 		{many, "`none", "ddl: the text creates no table called \"`none\": there are `Orders`, `c`.`d`.`Orders`, `d`.`x``y`, `e`"},
 		{many, "", "ddl: the text creates 4 tables: say which one, of `Orders`, `c`.`d`.`Orders`, `d`.`x``y`, `e`"},
 		{many, "e", "ddl: line 1, column 111: table e takes its columns from a query (AS), which only Flink can plan: run SHOW CREATE TABLE `e` in Flink and use what it prints"},
-		{"SELECT 1;", "", "ddl: the text holds no CREATE TABLE statement"},
-		{"", "x", "ddl: the text holds no CREATE TABLE statement"},
+		{"SELECT 1;", "", "ddl: the text holds no CREATE TABLE statement: it has 1 statement, SELECT"},
+		{"SET 'a' = 'hunter2';\nuse x;;\nhunter2; (", "t", "ddl: the text holds no CREATE TABLE statement: it has 4 statements, SET, USE and others"},
+		{"CREAT TABLE t (a INT)", "", "ddl: the text holds no CREATE TABLE statement: it has 1 statement, CREAT"},
+		{"{\"type\": \"record\"}", "", "ddl: the text holds no CREATE TABLE statement: it has 1 statement, of no kind that Flink has"},
+		{"-- nothing", "x", "ddl: the text holds no CREATE TABLE statement: it has no statement"},
+		{"", "x", "ddl: the text holds no CREATE TABLE statement: it has no statement"},
 		{text, "Orders", "ddl: line 5, column 14: expected a table name, found \"\\\"\""},
 	} {
 		got, err := Find(c.text, c.name)
@@ -181,6 +185,84 @@ CREATE TABLE "no" ;
 		}
 		if text != c.want {
 			t.Errorf("Find %q:\ngot  %s\nwant %s", c.name, text, c.want)
+		}
+	}
+}
+
+// TestUnknownTypes: a name that is no type of Flink's is told at its place, with the type that was likely meant.
+func TestUnknownTypes(t *testing.T) {
+	for _, c := range []struct{ typ, want string }{ // want without "expected a Flink type, found "; the type begins in column 19
+		{"INTT", `column 19: INTT: did you mean INT?`},
+		{"intt NOT NULL", `column 19: intt: did you mean INT?`},
+		{"BIGNIT", `column 19: BIGNIT: did you mean BIGINT?`},
+		{"STIRNG", `column 19: STIRNG: did you mean STRING?`},
+		{"TIMESTMP(3)", `column 19: TIMESTMP: did you mean TIMESTAMP?`},
+		{"TEXT", `column 19: TEXT: did you mean STRING?`},
+		{"Varchar2(20)", `column 19: Varchar2: did you mean VARCHAR?`},
+		{"DATETIME", `column 19: DATETIME: did you mean TIMESTAMP?`},
+		{"DATETIME2(7)", `column 19: DATETIME2: did you mean TIMESTAMP?`},
+		{"TIMESTAMPTZ", `column 19: TIMESTAMPTZ: did you mean TIMESTAMP_LTZ?`},
+		{"SERIAL", `column 19: SERIAL: did you mean BIGINT?`},
+		{"REAL", `column 19: REAL: did you mean FLOAT?`},
+		{"NUMBER(10, 2)", `column 19: NUMBER: did you mean DECIMAL?`},
+		{"bool", `column 19: bool: did you mean BOOLEAN?`},
+		{"JSONB", `column 19: JSONB: did you mean STRING?`},
+		{"`INT`", "column 19: `INT`: did you mean INT, without quotes?"},
+		{"`INTT`", "column 19: `INTT`: did you mean INT, without quotes?"},
+		{"GEOMETRY", `column 19: GEOMETRY`},
+		{"POINT", `column 19: POINT`},
+		{"cat.db.TEXT", `column 19: cat`},
+		{"`my``db`.t", "column 19: `my``db`"},
+		{"ARRAY<TEXT>", `column 25: TEXT: did you mean STRING?`},
+		{"MAP<INTT, INT>", `column 23: INTT: did you mean INT?`},
+		{"MAP<INT, INTT>", `column 28: INTT: did you mean INT?`},
+		{"MULTISET<INTT>", `column 28: INTT: did you mean INT?`},
+		{"ROW<x INT, y ROW(z INTT)>", `column 38: INTT: did you mean INT?`},
+		{"STRUCTURED<'C', x INTT>", `column 37: INTT: did you mean INT?`},
+		{"INTT ARRAY", `column 19: INTT: did you mean INT?`},
+		{"INTT METADATA FROM 'offset' VIRTUAL", `column 19: INTT: did you mean INT?`},
+	} {
+		_, err := Parse("CREATE TABLE t (a " + c.typ + ")")
+		place, found, _ := strings.Cut(c.want, ": ")
+		if want := "ddl: line 1, " + place + ": expected a Flink type, found " + found; err == nil || err.Error() != want {
+			t.Errorf("%s:\ngot  %v\nwant %s", c.typ, err, want)
+		}
+		var te *changelog.TypeError
+		if !errors.As(err, &te) {
+			t.Errorf("%s: %v holds no *changelog.TypeError", c.typ, err)
+		}
+	}
+	for _, typ := range []string{"STRUCTURED<'C', x INT>", "RAW('C', 'AA==')", "STRUCTURED<'C'>", "INT ARRAY", "VARIANT"} {
+		if _, err := Parse("CREATE TABLE t (a " + typ + ")"); err != nil {
+			t.Errorf("%s: %v", typ, err)
+		}
+	}
+}
+
+// TestCreateOfNothing: a CREATE of something that Flink does not create is a slip of the pen, and not a statement to skip.
+func TestCreateOfNothing(t *testing.T) {
+	const expected = "expected TABLE, or what else Flink creates (VIEW, FUNCTION, CATALOG, DATABASE, MODEL, MATERIALIZED TABLE), found "
+	for _, c := range []struct{ text, want string }{
+		{"CREATE TABL orders (id INT)", `line 1, column 8: ` + expected + `"TABL"`},
+		{"SET 'a' = 'b';\n create or replace temporary tabel t (a INT);", `line 2, column 30: ` + expected + `"tabel"`},
+		{"CREATE IF NOT EXISTS t (a INT)", `line 1, column 8: ` + expected + `"IF"`},
+		{"CREATE", `line 1, column 7: ` + expected + `the end of the text`},
+		{"CREATE 'hunter2'", `line 1, column 8: ` + expected + `a string`},
+		{"CREATE OR REPLAC TABLE t (a INT)", `line 1, column 11: expected REPLACE, found "REPLAC"`},
+		{"CREATE EXTERNAL TABLE t (a INT)", `line 1, column 8: ` + expected + `"EXTERNAL"`},
+		{"CREATE TABLE t (a INT);\nCREATE TABL u (a INT);", `line 2, column 8: ` + expected + `"TABL"`},
+	} {
+		_, err := Find(c.text, "")
+		var e *Error
+		if !errors.As(err, &e) || err.Error() != "ddl: "+c.want {
+			t.Errorf("%s:\ngot  %v\nwant ddl: %s", c.text, err, c.want)
+		}
+	}
+	for _, other := range []string{"VIEW v AS SELECT 1", "OR REPLACE VIEW v AS SELECT 1", "TEMPORARY VIEW v AS SELECT 1", "FUNCTION f AS 'C'",
+		"TEMPORARY SYSTEM FUNCTION f AS 'C'", "CATALOG c WITH ('type' = 'jdbc')", "database d", "MODEL m WITH ('a' = 'b')",
+		"TEMPORARY MODEL m WITH ('a' = 'b')", "MATERIALIZED TABLE m AS SELECT 1", "OR ALTER MATERIALIZED TABLE m AS SELECT 1", "CONNECTION c WITH ('a' = 'b')"} {
+		if got, err := Find("CREATE "+other+";\nCREATE TABLE t (a INT)", ""); err != nil || got.Name() != "t" {
+			t.Errorf("%s: %v, %v", other, got, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/flinksink/flinksink/changelog"
 )
@@ -14,6 +13,8 @@ type parser struct {
 	lex  lexer
 	tok  token // the one to look at next
 	last int   // end of the token before it
+
+	others []string // kind of each statement that was skipped; "" for what is none of Flink's
 	// hide is set from a WITH clause to the end of its statement. A quote too many or too few in an option makes the rest of a
 	// secret look like tokens, so none of them may be shown in an error.
 	hide bool
@@ -216,34 +217,6 @@ func (p *parser) between(start int) (string, error) {
 		return "", p.expected("an expression")
 	}
 	return strings.TrimSpace(p.lex.text[start:p.last]), nil
-}
-
-// skipStatement goes past the ';' of the statement, or to where the next CREATE TABLE begins a line: what SHOW CREATE TABLE prints
-// has no ';'.
-func (p *parser) skipStatement() {
-	for p.tok.kind != tokenEnd {
-		if p.acceptMark(';') {
-			return
-		}
-		p.advance()
-		if p.beginsTable() {
-			return
-		}
-	}
-}
-
-// beginsTable reports whether CREATE TABLE is next, at the beginning of a line.
-func (p *parser) beginsTable() bool {
-	if !p.is("CREATE") {
-		return false
-	}
-	line := strings.TrimRightFunc(p.lex.text[p.last:p.tok.start], func(r rune) bool { return r != '\n' && unicode.IsSpace(r) })
-	if p.last > 0 && !strings.HasSuffix(line, "\n") {
-		return false
-	}
-	saved := *p
-	defer func() { *p = saved }()
-	return p.createTable(&Table{})
 }
 
 // createTable goes past CREATE [OR REPLACE] [TEMPORARY] TABLE if that is next.

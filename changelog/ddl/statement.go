@@ -13,7 +13,8 @@ type created struct {
 	refused error
 }
 
-// Parse returns the table of every CREATE TABLE in text, in order, and skips other statements. The error is an [*Error], or
+// Parse returns the table of every CREATE TABLE in text, in order, and skips other statements; a text without one gives no table and no
+// error. The error is an [*Error], or
 // several joined: also of tables that are made by LIKE or AS SELECT, which have columns that the text does not tell.
 func Parse(text string) ([]*Table, error) {
 	all, _, err := parse(text)
@@ -44,7 +45,9 @@ func parse(text string) ([]created, *parser, error) {
 		p.hide = false
 		c := created{table: &Table{}, offset: p.tok.start}
 		if !p.createTable(c.table) {
-			p.skipStatement()
+			if err := p.other(); err != nil {
+				return nil, nil, err
+			}
 			continue
 		}
 		if err := p.statement(&c); err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 )
 
-// Table is what one CREATE TABLE says. It is handed around by pointer and not changed after it was made.
+// Table is what one CREATE TABLE says; [Find] and [Parse] make it. It is handed around by pointer and not changed after it was made.
 type Table struct {
-	Catalog, Database, Table string // unquoted; "" as far as the name is not qualified
-	Columns                  []Column
-	PrimaryKey               []string // in the order of the PRIMARY KEY clause; nil: none
-	Constraint               string   // name of the PRIMARY KEY constraint; "" if it has none
-	Watermark                *Watermark
-	DistributedBy            *Distribution
+	Catalog, Database, Table string        // unquoted; "" as far as the name is not qualified
+	Columns                  []Column      // in declared order, of all three kinds
+	PrimaryKey               []string      // in the order of the PRIMARY KEY clause; nil: none
+	Constraint               string        // name of the PRIMARY KEY constraint; "" if it has none
+	Watermark                *Watermark    // nil: none
+	DistributedBy            *Distribution // nil: not given
 	PartitionedBy            []string
 	Comment                  string
 	Temporary                bool
@@ -25,7 +25,7 @@ type Table struct {
 	schema *changelog.Schema
 }
 
-// Column is one declared column, in any of Flink's three kinds: physical, METADATA and computed.
+// Column is one declared column, in any of Flink's three kinds: computed if Computed is set, METADATA if Metadata is, else physical.
 type Column struct {
 	changelog.Column
 	// Computed is the text of the expression of a computed column, as written but for comments; "" for the other kinds. The Type of

@@ -48,6 +48,14 @@ func (r *reader) errorf(format string, args ...any) {
 
 // readConnector follows KafkaDynamicTableFactory, UpsertKafkaDynamicTableFactory and KafkaConnectorOptionsUtil of connector 5.0.
 func readConnector(t *ddl.Table, formats []changelog.Format) (*connector, error) {
+	if t == nil {
+		return nil, errors.New("format: the table is nil; ddl.Find returns one")
+	}
+	for i, f := range formats {
+		if f == nil {
+			return nil, fmt.Errorf("format: number %d of the formats that were passed is nil", i+1)
+		}
+	}
 	r := &reader{t: t, formats: formats}
 	c := &connector{schema: t.Schema()}
 	if err := c.schema.Validate(); err != nil {
@@ -151,7 +159,11 @@ func (r *reader) side(option, part string) side {
 		for i, f := range r.formats {
 			known[i] = "'" + f.Name() + "'"
 		}
-		r.errorf("option '%s' is '%s', which is none of the formats that were passed: %s", option, name, strings.Join(known, ", "))
+		list := strings.Join(known, ", ")
+		if list == "" {
+			list = "there are none; pass []changelog.Format{json.Format{}, …}"
+		}
+		r.errorf("option '%s' is '%s', which is none of the formats that were passed: %s", option, name, list)
 	}
 	for option, value := range r.t.Options {
 		if name, ok := strings.CutPrefix(option, s.prefix); ok {

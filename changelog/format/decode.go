@@ -11,7 +11,8 @@ import (
 // for terabytes.
 const maxProduct = 1 << 22
 
-// Decode implements [changelog.Decoder].
+// Decode implements [changelog.Decoder]: it appends the changes of r, zero or more, to b, which must be a batch of d.Table(). Rows may point
+// into the memory of r. An error is a [*changelog.DataError] with the record's coordinates, and leaves b as it was.
 func (d *Decoder) Decode(b *changelog.Batch, r *changelog.Record) error {
 	start := b.Len()
 	if err := d.decode(b, r, start); err != nil {

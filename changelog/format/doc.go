@@ -5,8 +5,12 @@
 // [New] reads the options of a CREATE TABLE as Flink's connectors 'kafka' and 'upsert-kafka' do: which columns are in the
 // key and which in the value, in which formats, with which of their options. The [Decoder] then puts the rows together.
 //
+//	table, err := ddl.Find(createTable, "orders")
 //	d, err := format.New(table, []changelog.Format{json.Format{}, raw.Format{}}, nil)
-//	err = d.Decode(batch, &record)
+//	batch := changelog.NewBatch(d.Table())
+//	err = d.Decode(batch, &record) // batch.Changes has the record's changes, zero or more, at its end
+//
+// A program that does not know which formats its tables name passes all.Formats(), of package changelog/format/all.
 //
 // [NewEncoder] is the other direction: the [Encoder] makes the records that Flink's sink would, byte for byte.
 //

@@ -40,17 +40,22 @@ func NewEncoder(t *ddl.Table, formats []changelog.Format, o *Options) (*Encoder,
 		lenient: o.Lenient,
 	}
 	errs := []error{writable(t)}
-	e.value, err = c.value.format.NewEncoder(changelog.Payload{
+	var valueErr error
+	e.value, valueErr = c.value.format.NewEncoder(changelog.Payload{
 		Table: e.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient,
 	})
-	if err != nil {
-		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, err))
+	if valueErr != nil {
+		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, valueErr))
 	}
 	if c.key.format != nil {
 		e.keyColumns = c.key.columns
-		e.key, err = c.key.format.NewEncoder(changelog.Payload{
-			Table: e.table, Columns: c.key.columns, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient,
-		})
+		p := changelog.Payload{Table: e.table, Columns: c.key.columns, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient}
+		e.key, err = c.key.format.NewEncoder(p)
+		if err != nil && valueErr != nil {
+			p.Options = nil
+			_, types := c.key.format.NewEncoder(p)
+			err = untold(err, valueErr, types)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("format: key, options '%s…': %w", c.key.prefix, err))
 		}

@@ -10,14 +10,15 @@ import (
 	"github.com/flinksink/flinksink/changelog/ddl"
 )
 
-// Options are the settings of a [Decoder]; nil means the defaults.
+// Options are the settings of a [Decoder] and of an [Encoder]; nil means the defaults.
 type Options struct {
 	// Lenient takes Flink's silent guesses instead of errors: see the package comments here and of the formats. Rows that the topic does
 	// not say may then reach the sink, and deletes may be lost. Defaults to false.
 	Lenient bool
 }
 
-// NullDecoder is implemented by payload decoders for which Kafka's null is a row. Of all formats of Flink that is 'raw'.
+// NullDecoder is implemented by payload decoders for which Kafka's null is a row: of Flink's formats, that of 'raw'. Only who writes a
+// [changelog.Format] needs it.
 type NullDecoder interface {
 	// DecodeNull appends the row of a null payload.
 	DecodeNull(b *changelog.Batch, r *changelog.Record) error
@@ -45,7 +46,7 @@ type Decoder struct {
 
 var _ changelog.Decoder = (*Decoder)(nil)
 
-// New makes the decoder of t. formats are those that its options may name. The table that Table returns has the mode that the connector
+// New makes the decoder of t. formats are those that its options may name; package changelog/format/all lists all of this module. The table that Table returns has the mode that the connector
 // and the format give it: Append for 'kafka' with a format without kinds, Upsert for 'upsert-kafka', the format's own
 // for 'kafka' with a CDC format.
 //
@@ -67,11 +68,12 @@ func New(t *ddl.Table, formats []changelog.Format, o *Options) (*Decoder, error)
 		keyWins:      c.exceptKey,
 	}
 	var errs []error
-	d.value, err = c.value.format.NewDecoder(changelog.Payload{
+	var valueErr error
+	d.value, valueErr = c.value.format.NewDecoder(changelog.Payload{
 		Table: d.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient,
 	})
-	if err != nil {
-		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, err))
+	if valueErr != nil {
+		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, valueErr))
 	}
 	if c.key.format != nil {
 		d.keyColumns = c.key.columns
@@ -81,9 +83,13 @@ func New(t *ddl.Table, formats []changelog.Format, o *Options) (*Decoder, error)
 			d.keyTable.Schema.Columns = append(d.keyTable.Schema.Columns, c.schema.Columns[col])
 			own[i] = i
 		}
-		d.key, err = c.key.format.NewDecoder(changelog.Payload{
-			Table: d.keyTable, Columns: own, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient,
-		})
+		p := changelog.Payload{Table: d.keyTable, Columns: own, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient}
+		d.key, err = c.key.format.NewDecoder(p)
+		if err != nil && valueErr != nil {
+			p.Options = nil
+			_, types := c.key.format.NewDecoder(p)
+			err = untold(err, valueErr, types)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("format: key, options '%s…': %w", c.key.prefix, err))
 		}

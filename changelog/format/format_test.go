@@ -262,3 +262,59 @@ func TestDecode_ConcurrentAndRowsStay(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// What is missing is told, and is no panic.
+func TestNew_Missing(t *testing.T) {
+	tab, err := ddl.Find("CREATE TABLE t (v INT) WITH ('connector' = 'kafka', 'format' = 'json')", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		table   *ddl.Table
+		formats []changelog.Format
+		want    string
+	}{
+		{nil, formats, "format: the table is nil"},
+		{tab, nil, "none of the formats that were passed: there are none; pass []changelog.Format{json.Format{}"},
+		{tab, []changelog.Format{formats[0], nil}, "format: number 2 of the formats that were passed is nil"},
+		{&ddl.Table{}, formats, "'connector'"},
+	} {
+		if _, err := format.New(c.table, c.formats, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("New: %v, want %q", err, c.want)
+		}
+		if _, err := format.NewEncoder(c.table, c.formats, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("NewEncoder: %v, want %q", err, c.want)
+		}
+	}
+}
+
+// What no format can do in a column of the key is told once, though the key and the value hold it; what is wrong with an option of each
+// is told for each.
+func TestNew_TellsOnce(t *testing.T) {
+	const options = "'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json', 'key.json.x' = '1', 'value.json.x' = '1'"
+	tab, err := ddl.Find("CREATE TABLE t (k RAW('C', 'AA=='), v RAW('C', 'AA=='), PRIMARY KEY (k) NOT ENFORCED) WITH ("+options+")", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = format.New(tab, formats, nil)
+	_, err2 := format.NewEncoder(tab, formats, nil)
+	for _, err := range []error{err, err2} {
+		if err == nil {
+			t.Fatal("no error")
+		}
+		for text, times := range map[string]int{"column k:": 1, "column v:": 1, "'key.json.…'": 1, "'value.json.…'": 1, "option 'x'": 2} {
+			if n := strings.Count(err.Error(), text); n != times {
+				t.Errorf("%q is there %d times, want %d, in\n%v", text, n, times, err)
+			}
+		}
+	}
+	// Where the key has no other mistake, nothing is said of it.
+	tab, err = ddl.Find("CREATE TABLE t (k RAW('C', 'AA=='), PRIMARY KEY (k) NOT ENFORCED) WITH ("+
+		"'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json')", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := format.New(tab, formats, nil); err == nil || strings.Contains(err.Error(), "key") || strings.Count(err.Error(), "\n") > 0 {
+		t.Errorf("got %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -67,7 +68,8 @@ func TestRun(t *testing.T) {
 		}
 	}
 
-	interrupted, interrupt := context.WithCancel(ctx)
+	// As signal.NotifyContext ends a context: with a cause that is not context.Canceled.
+	interrupted, interrupt := context.WithCancelCause(ctx)
 	done := make(chan error, 1)
 	go func() {
 		done <- run(interrupted, strings.Replace(createTable, "localhost:9092", strings.Join(broker.ListenAddrs(), ","), 1), pool)
@@ -84,7 +86,7 @@ func TestRun(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	interrupt()
+	interrupt(errors.New("interrupt signal received"))
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,8 @@ func TestRead_Errors(t *testing.T) {
 		{"two values", good + good, "more than one JSON value"},
 		{"unknown field", `{"partition":0,"offset":3,"timestamp":1,"key":null,"value":"","header":[]}`, "header"},
 		{"no partition", `{"offset":3,"timestamp":1,"key":null,"value":""}`, "partition"},
+		{"negative partition", good + "\n" + `{"partition":-1,"offset":3,"timestamp":1,"key":null,"value":"","headers":[]}`, "line 2: field partition: -1, and a partition is a number from 0 to 999"},
+		{"huge partition", good + "\n\n" + `{"partition":70000,"offset":3,"timestamp":1,"key":null,"value":"","headers":[]}`, "line 3: field partition: 70000, and a partition is a number from 0 to 999"},
 		{"negative offset", `{"partition":0,"offset":-3,"timestamp":1,"key":null,"value":""}`, "offset"},
 		{"no timestamp", `{"partition":0,"offset":3,"key":null,"value":""}`, "timestamp"},
 		{"no key", `{"partition":0,"offset":3,"timestamp":1,"value":""}`, "key: missing"},
@@ -348,6 +350,7 @@ func TestLoad_Refuses(t *testing.T) {
 		{"two", 1, one, "exists with 2 partitions"},
 		{"full", 1, one, "not empty"},
 		{"new", 0, one, "at least 1"},
+		{"new", 70001, one, "at most 1000"},
 		{"new", 1, []Record{{Record: changelog.Record{Partition: changelog.Partition{Partition: 1}}}}, "a record of partition 1"},
 		{"new", 1, back, "offset 0 comes after offset 1"},
 	} {

@@ -50,6 +50,9 @@ func split(partitions int, recs []Record) ([][]Record, error) {
 	if partitions < 1 {
 		return nil, fmt.Errorf("capture: %d partitions: at least 1 is needed", partitions)
 	}
+	if partitions > MaxPartitions {
+		return nil, fmt.Errorf("capture: %d partitions: at most %d are possible", partitions, MaxPartitions)
+	}
 	parts := make([][]Record, partitions)
 	for _, r := range recs {
 		p := int(r.Partition.Partition)

@@ -24,6 +24,10 @@ type Record struct {
 // Visible reports whether a read_committed consumer gets the record.
 func (r *Record) Visible() bool { return !r.Aborted && !r.Open }
 
+// MaxPartitions is how many partitions a capture may have. A topic needs all partitions up to the highest number, and a broker that is
+// asked for tens of thousands is busy for minutes.
+const MaxPartitions = 1000
+
 // maxLine bounds the memory that one line can take: the largest message of a broker with default settings is 1 MiB, four times in
 // base64 and text.
 const maxLine = 64 << 20
@@ -99,8 +103,11 @@ func parse(text []byte) (Record, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return Record{}, errors.New("more than one JSON value")
 	}
-	if l.Partition == nil || *l.Partition < 0 {
-		return Record{}, errors.New("field partition: a number from 0 is needed")
+	if l.Partition == nil {
+		return Record{}, errors.New("field partition: missing")
+	}
+	if *l.Partition < 0 || *l.Partition >= MaxPartitions {
+		return Record{}, fmt.Errorf("field partition: %d, and a partition is a number from 0 to %d", *l.Partition, MaxPartitions-1)
 	}
 	if l.Offset == nil || *l.Offset < 0 {
 		return Record{}, errors.New("field offset: a number from 0 is needed")

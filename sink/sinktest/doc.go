@@ -23,7 +23,18 @@
 //
 // # Failure
 //
-// A [Violation] shows the law, what was seen, and every call of the law before it. Laws wait for nothing and assert no time; only L28
+// A [Violation] shows the law, what was seen, and the calls that led to it, with the changes they wrote:
+//
+//	sinktest: L25 is broken: The last change of a key wins, across kinds and batches, in one checkpoint as in many.
+//	  seen: after delete, then insert (in one batch), readers see 1 rows [{2 old}]; expected are 2 rows [{1 new} {2 old}]
+//	  after:
+//	    A: Acquire [0] = generation 1 from [], ended []
+//	    A: Open generation 1
+//	    delete, then insert, in one batch:
+//	    ...
+//	    A: Write -D(1 "old") +I(1 "new") up to [0@6]
+//
+// Laws wait for nothing and assert no time; only L28
 // ends a context at a moment it does not choose, and accepts every outcome that the store confirms.
 //
 // # Memory

@@ -88,8 +88,9 @@ func (d *Driver) Write(ctx context.Context, most int) error {
 	}
 	d.batches = append(d.batches, b)
 	n := int64(b.Len())
+	changes := changesText(b.Changes) // before Write: the committer may do with the batch what it likes
 	err := d.Committer.Write(ctx, b)
-	d.tell(err, "Write %d changes up to %v", n, offsets(to))
+	d.tell(err, "Write %s up to %v", changes, offsets(to))
 	if err == nil {
 		d.To = to
 		d.counters = d.counters.Add(sink.Counters{Records: n, Read: n, Applied: n})
@@ -217,6 +218,27 @@ func offsets(pos []changelog.Position) string {
 		s = append(s, fmt.Sprintf("%d@%d", p.Partition.Partition, p.Offset))
 	}
 	return "[" + strings.Join(s, " ") + "]"
+}
+
+// changesText prints changes in short: `+U(1 "b") -D(2)`, the first ones of many.
+func changesText(changes []changelog.Change) string {
+	const most, longest = 12, 20
+	var s []string
+	for i, c := range changes {
+		if i == most {
+			s = append(s, fmt.Sprintf("and %d more", len(changes)-most))
+			break
+		}
+		text := fmt.Sprintf("%s(%d", c.Kind, c.Row[0].Int())
+		if v := c.Row[1].Str(); !c.KeyOnly {
+			if len(v) > longest {
+				v = v[:longest] + "…"
+			}
+			text += fmt.Sprintf(" %q", v)
+		}
+		s = append(s, text+")")
+	}
+	return strings.Join(s, " ")
 }
 
 func endedText(ended []sink.EndedGeneration) string {

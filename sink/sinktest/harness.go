@@ -106,7 +106,7 @@ func Run(t *testing.T, h Harness) {
 type Violation struct {
 	Law     Law
 	Seen    string   // what was seen instead
-	History []string // the calls of the law up to there, with their answers
+	History []string // the calls that led to it, with their answers, and the changes that were written
 }
 
 // Error shows the law, what was seen, and the calls that led to it.

@@ -44,21 +44,35 @@ func keyRuns() []struct {
 func lastWins(w *world) {
 	a := w.lane()
 	a.begin(0)
-	// Each run in a checkpoint of its own, first as one batch, then as a batch a change.
+	// Each run in a checkpoint of its own, first as one batch, then as a batch a change. Readers saw the right rows before each, so its
+	// history begins there.
+	opened := len(w.history)
+	passed := 0
 	for _, run := range keyRuns() {
-		for _, most := range []int{-1, 1} {
+		for _, batch := range []struct {
+			how  string
+			most int
+		}{{"in one batch", -1}, {"in a batch a change", 1}} {
+			w.history = w.history[:opened]
+			if passed > 0 {
+				w.note("(%d runs of changes, after each of which readers saw the right rows)", passed)
+			}
+			w.note("%s, %s:", run.name, batch.how)
 			w.topic.Put(0, DeleteKey(3), DeleteKey(4), Insert(1, "old"), Insert(2, "old"))
 			a.checkpoint()
 			w.topic.Put(0, run.events...)
 			for range run.events {
-				w.must(a.Write(w.ctx, most), "Write")
+				w.must(a.Write(w.ctx, batch.most), "Write")
 			}
 			a.prepare()
 			a.save()
 			a.commit()
-			w.sees(fmt.Sprintf("after %s (batches of %d)", run.name, most), a.From...)
+			w.sees(fmt.Sprintf("after %s (%s)", run.name, batch.how), a.From...)
+			passed++
 		}
 	}
+	w.history = w.history[:opened]
+	w.note("(%d runs of changes, after each of which readers saw the right rows)", passed)
 	// All of them on many keys in one checkpoint, and one key very often.
 	for k := range int64(10) {
 		base := 100 + 10*k

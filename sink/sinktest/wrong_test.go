@@ -96,15 +96,55 @@ func TestViolationText(t *testing.T) {
   after:
     A: Acquire [0] = generation 1 from [], ended []
     A: Open generation 1
-    A: Write 2 changes up to [0@2]
+    A: Write +I(1 "a") +I(2 "b") up to [0@2]
     A: Prepare checkpoint 1 = receipt of 26 bytes
     A: Save checkpoint 1 of generation 1, [0@0] to [0@2], settled []
     A: Commit checkpoint 1 of generation 1
     readers see 2 rows
-    A: Write 3 changes up to [0@5]
+    A: Write +U(1 "z") -D(2 "b") +I(3 "c") up to [0@5]
     readers see 2 rows
     A: Prepare checkpoint 2 = receipt of 26 bytes
     readers see 2 rows`
+	if v.Error() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", v, want)
+	}
+}
+
+// A law of many cases tells the changes of the case that failed, and not the calls of those before it.
+func TestViolationTextOfOneCase(t *testing.T) {
+	var err error
+	for _, x := range wrongs {
+		if x.name == "deletes run before upserts" {
+			err = Check(t.Context(), x.wrong.harness(x.inTx))
+		}
+	}
+	if err == nil {
+		t.Fatal("nothing is broken")
+	}
+	var v *Violation
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var one *Violation
+		if errors.As(e, &one) && one.Law.ID == "L25" {
+			v = one
+		}
+	}
+	if v == nil {
+		t.Fatalf("L25 is kept: %v", err)
+	}
+	const want = `sinktest: L25 is broken: The last change of a key wins, across kinds and batches, in one checkpoint as in many.
+  seen: after insert, then delete (in one batch), readers see 3 rows [{1 old} {2 old} {3 new}]; expected are 2 rows [{1 old} {2 old}]
+  after:
+    A: Acquire [0] = generation 1 from [], ended []
+    A: Open generation 1
+    (4 runs of changes, after each of which readers saw the right rows)
+    insert, then delete, in one batch:
+    A: Write -D(3) -D(4) +I(1 "old") +I(2 "old") up to [0@28]
+    A: Prepare checkpoint 9 = receipt of 0 bytes
+    A: Save checkpoint 9 of generation 1, [0@24] to [0@28], settled []
+    A: Write +I(3 "new") -D(3 "new") up to [0@30]
+    A: Prepare checkpoint 10 = receipt of 0 bytes
+    A: Save checkpoint 10 of generation 1, [0@28] to [0@30], settled []
+    readers see 3 rows`
 	if v.Error() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", v, want)
 	}

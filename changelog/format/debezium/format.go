@@ -57,6 +57,9 @@ func (f Format) options(m map[string]string) (o flinkjson.Options, schemaInclude
 
 // NewDecoder returns a decoder for p. Errors name the option or the column; all contradictions are joined in one error.
 func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
 	o, schemaInclude, err := f.options(p.Options)
 	errs := []error{err}
 	d := &decoder{columns: p.Columns, schemaInclude: schemaInclude, lenient: p.Lenient, nullsLeftOut: o.IgnoreNulls}
@@ -93,6 +96,9 @@ func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error
 
 // NewEncoder returns an encoder for p. Errors name the option or the column; all contradictions are joined in one error.
 func (f Format) NewEncoder(p changelog.Payload) (changelog.PayloadEncoder, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
 	o, schemaInclude, err := f.options(p.Options)
 	errs := []error{err}
 	if schemaInclude {

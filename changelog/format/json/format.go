@@ -2,6 +2,7 @@ package json
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
@@ -32,6 +33,9 @@ var optionNames = []string{
 
 // NewDecoder returns a decoder for p. Errors name the option or the column; all contradictions are joined in one error.
 func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
 	o, err := flinkjson.ParseOptions(f.Name(), optionNames, p.Options)
 	d, err2 := flinkjson.NewDecoder(f.Name(), p, o)
 	if err := errors.Join(err, err2); err != nil {
@@ -42,6 +46,9 @@ func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error
 
 // NewEncoder returns an encoder for p. Errors name the option or the column; all contradictions are joined in one error.
 func (f Format) NewEncoder(p changelog.Payload) (changelog.PayloadEncoder, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
 	o, err := flinkjson.ParseOptions(f.Name(), optionNames, p.Options)
 	e, err2 := flinkjson.NewEncoder(f.Name(), p, o)
 	if err := errors.Join(err, err2); err != nil {

@@ -45,6 +45,9 @@ func (Format) NewEncoder(changelog.Payload) (changelog.PayloadEncoder, error) {
 
 // NewDecoder returns a *Decoder for p. Errors name the option or the column; all contradictions are joined in one error.
 func (Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("raw: %w", err)
+	}
 	d := &Decoder{order: binary.BigEndian, lenient: p.Lenient}
 	var errs []error
 	names := make([]string, 0, len(p.Options))
