@@ -24,8 +24,11 @@ type Bridge struct {
 	o    Options
 
 	mu      sync.Mutex
-	cur     *run // the last or running Run, nil before the first
+	cur     *run // the running or last Run, nil before the first and while one begins
 	running bool
+	began   time.Time // of the last Run
+	ended   time.Time // zero while it runs
+	err     error     // what it returned
 }
 
 // New makes a bridge of a name, what to read and where to write. It checks all settings at once, and reaches no server; nil options
@@ -51,13 +54,14 @@ func (b *Bridge) Guarantee() sink.Guarantee {
 // Status describes the bridge at this moment, or as it ended.
 func (b *Bridge) Status() Status {
 	b.mu.Lock()
-	r, running := b.cur, b.running
+	r, now := b.cur, Status{Running: b.running, Started: b.began, Ended: b.ended, Err: b.err}
 	b.mu.Unlock()
-	if r == nil {
-		return Status{Bridge: b.name, Group: b.o.Group, Generation: -1}
+	s := Status{Bridge: b.name, Group: b.o.Group, Generation: -1}
+	if r != nil {
+		s = r.status()
 	}
-	s := r.status()
-	s.Running = running
+	s.Running, s.Started, s.Ended, s.Err = now.Running, now.Started, now.Ended, now.Err
+	s.Interval, s.Watch = b.o.Interval, b.o.Watch
 	return s
 }
 
@@ -66,17 +70,17 @@ func (b *Bridge) Status() Status {
 //
 // When ctx ends, whatever its cause, reading stops and what is written is checkpointed, for at most Options.Grace; nil means that
 // this was done. Any other error says why the bridge cannot go on; what was read before is checkpointed as far as possible. A second Run at the same time is refused; one after another is fine.
-func (b *Bridge) Run(ctx context.Context) error {
+func (b *Bridge) Run(ctx context.Context) (err error) {
 	b.mu.Lock()
 	if b.running {
 		b.mu.Unlock()
 		return &sink.Error{Op: "run", Bridge: b.name, Class: sink.ErrConfig, Err: errors.New("the bridge is running already: call Run once at a time")}
 	}
-	b.running = true
+	b.running, b.began, b.ended, b.err, b.cur = true, time.Now(), time.Time{}, nil, nil
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()
-		b.running = false
+		b.running, b.ended, b.err = false, time.Now(), err
 		b.mu.Unlock()
 	}()
 	r := &run{name: b.name, in: b.in, o: b.o, to: b.to, log: b.o.Logger, bridge: b, stopping: make(chan struct{})}
@@ -110,6 +114,7 @@ type run struct {
 	dialed    *dialed
 	guarantee *sink.Guarantee // guarded by bridge.mu
 	totals    totals
+	pace      pace
 	final     []PartitionStatus // of the moment before the partitions were given back; guarded by f.mu
 
 	// hard is the context of the coordinators' calls. It ends a grace after the bridge began to stop, not with Run's ctx: what is
@@ -172,22 +177,6 @@ func (keepOpen) Close(context.Context) error { return nil }
 
 // coordinator makes a lane's coordinator.
 func (r *run) coordinator(ctx context.Context, l *lane) (*sink.Coordinator, error) {
-	hooks := r.o.Hooks.Hooks
-	saved, retry := hooks.Saved, hooks.Retry
-	hooks.Saved = func(rep sink.Report) {
-		r.decided(l, rep)
-		if saved != nil {
-			saved(rep)
-		}
-	}
-	hooks.Retry = func(err error, n int) {
-		r.totals.mu.Lock()
-		r.totals.retries++
-		r.totals.mu.Unlock()
-		if retry != nil {
-			retry(err, n)
-		}
-	}
 	o := sink.Options{
 		Bridge:      r.name,
 		Lane:        l.n,
@@ -202,7 +191,7 @@ func (r *run) coordinator(ctx context.Context, l *lane) (*sink.Coordinator, erro
 		Backoff:     r.o.backoff,
 		Hint:        r.hint.note,
 		Release:     l.recycle,
-		Hooks:       hooks,
+		Hooks:       r.observe(l, r.o.Hooks.Hooks),
 		Logger:      r.log,
 	}
 	if r.o.Store != nil {

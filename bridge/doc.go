@@ -27,10 +27,21 @@
 // A checkpoint that failed is done again from the saved positions. What is on its way between fetch and write by then is dropped by
 // its epoch, for exactly the partitions that are sought and no others; see type partition.
 //
+// # Updates in two messages
+//
+// Flink's writers of retract encodings write an update as a delete of the old row and an insert of the new one. So that no reader of the sink
+// sees the row vanish, the deletes that a partition was read up to wait for a message that puts a row there, at most Options.Interval;
+// see Options.HoldRetractions. The position stays before them meanwhile: a partition that is given back, and a process that is stopped or
+// killed, leave them to the next owner. The end of Options.UntilEnd applies them. Changes of one message are never parted: positions
+// pass whole messages only.
+//
+// This needs the order of a row's changes, which records without a key have in a topic of one partition only. More partitions are refused
+// at start, unless Options.Unordered accepts them.
+//
 // # Memory
 //
 // A lane holds at most Options.ByteBudget, plus what one poll brings: half for the current checkpoint, a quarter for what is fetched
-// and not yet written. When that quarter is full its partitions are paused; the member stays in the group.
+// and not yet written, a thirty-second for deletes that wait. When that quarter is full its partitions are paused; the member stays in the group.
 //
 // # Failure
 //
@@ -46,7 +57,7 @@
 //
 // # Not covered
 //
-// HoldRetractions, the check of how long a bridge was away against delete.retention.ms of a compacted topic, and data policies other
+// The check of how long a bridge was away against delete.retention.ms of a compacted topic, and data policies other
 // than Halt are not there yet. The broker-side group protocol (KIP-848) is refused. Topics that begin to match Input.Pattern while
 // the bridge runs are read from its next start on. Several tables in one bridge need a decoder each and are not offered.
 package bridge

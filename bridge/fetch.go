@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -43,6 +44,7 @@ type fetcher struct {
 	mu    sync.Mutex
 	parts map[changelog.Partition]*partition
 	seeks []*seek            // for the poll goroutine
+	asked time.Time          // when the watcher last had an answer
 	wake  context.CancelFunc // ends the poll in progress
 	done  chan struct{}      // closed when the poll goroutine has ended
 }

@@ -40,6 +40,8 @@ type lane struct {
 	holds     bool                          // retractions are held back; not changed
 	tails     map[changelog.Partition]*tail // what is held back
 	tailBytes int                           // of all tails
+
+	status LaneStatus // what Status shows; guarded by run.totals.mu
 }
 
 type eventKind uint8
@@ -378,7 +380,7 @@ func (l *lane) handle(e event) error {
 		delete(l.pending, p.Partition)
 		delete(l.orphans, p.Partition)
 		if t := l.tails[p.Partition]; t != nil {
-			// Its position is before what is held: whoever owns the partition next reads that first.
+			// Not written: the position stays before what is held, and whoever owns the partition next reads that first.
 			l.dropTail(t)
 		}
 		if slices.Contains(l.co.Partitions(), p.Partition) {
@@ -403,13 +405,17 @@ func (l *lane) handle(e event) error {
 	return err
 }
 
-// finish ends the lane with a checkpoint of what is written, and of what is held: nobody says when the next run begins. Hard ends
-// when the grace is over.
+// finish ends the lane with a checkpoint of what is written. What is held belongs to it only at the end of UntilEnd: after an ordinary stop the
+// next run reads it again, and until then readers see the row as it was before its update. Hard ends when the grace is over.
 func (l *lane) finish() error {
 	if len(l.co.Partitions()) == 0 {
 		return nil
 	}
-	ld, err := l.release(true)
+	var ld *load
+	var err error
+	if l.r.end != nil {
+		ld, err = l.release(true)
+	}
 	if err == nil && ld != nil {
 		_, err = l.put(ld, func(f func(ctx context.Context) error) (bool, error) {
 			err := f(l.r.hard)

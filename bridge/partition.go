@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 )
@@ -47,6 +48,24 @@ type partition struct {
 	saved int64 // last saved position, -1 unknown
 	high  int64 // high watermark, -1 unknown
 	last  int64 // last stable offset, -1 unknown
+
+	open      *OpenTransaction // that Hooks.OpenTransaction was told of, nil: none
+	openSince time.Time
+	stands    time.Time // since when saved has not moved although there is more to read, zero: it is not so
+	behind    time.Time // since when there has been more to read than what is saved, behindAt; zero: there is not
+	behindAt  int64
+}
+
+// look notes whether what can be read gets saved.
+func (p *partition) look(now time.Time) {
+	switch {
+	case p.saved >= p.last || p.holds&(holdEnd|holdStop) != 0:
+		p.stands, p.behind = time.Time{}, time.Time{}
+	case p.behind.IsZero() || p.behindAt != p.saved:
+		p.stands, p.behind, p.behindAt = time.Time{}, now, p.saved
+	default: // a second look finds it where the first did
+		p.stands = p.behind
+	}
 }
 
 // chunk is a run of records of one partition on its way to the decoder.

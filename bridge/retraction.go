@@ -17,8 +17,8 @@ type HoldPolicy uint8
 
 const (
 	HoldByMode HoldPolicy = iota // if the table's mode holds -U, as that of every retract encoding does
-	HoldAlways
-	HoldNever
+	HoldAlways                   // whatever the mode
+	HoldNever                    // readers may see a row vanish while it is updated
 )
 
 // on decides HoldByMode.
@@ -89,8 +89,8 @@ func (l *lane) holdBack(ld *load) error {
 			if s.first < 0 {
 				continue
 			}
-			s.tail = s.tail[s.first:]
-			if s.ends(ld.bad) || len(s.tail) == 0 || l.tailBytes+sizeOf(s.tail) > l.tailLimit() {
+			s.tail = l.fitting(s.tail[s.first:])
+			if s.ends(ld.bad) || len(s.tail) == 0 {
 				continue
 			}
 		}
@@ -165,6 +165,16 @@ func (l *lane) putInFront(ld *load, freed []*tail) error {
 	copy(cs[len(older):], cs[:n])
 	copy(cs, older)
 	return nil
+}
+
+// fitting returns the last of the messages, as many as there is room for.
+func (l *lane) fitting(rs []record) []record {
+	n := sizeOf(rs)
+	for len(rs) > 0 && l.tailBytes+n > l.tailLimit() {
+		n -= recordSize(rs[0])
+		rs = rs[1:]
+	}
+	return rs
 }
 
 func sizeOf(rs []record) (n int) {

@@ -54,6 +54,7 @@ func (w *watcher) run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
+		w.r.f.look(time.Now())
 		look, cancel := context.WithTimeout(ctx, max(every, w.r.o.Connect))
 		err := w.look(look)
 		cancel()
@@ -74,10 +75,13 @@ func (w *watcher) look(ctx context.Context) error {
 	if err := w.deleted(found); err != nil {
 		return err
 	}
-	high, _ := f.adm.ListEndOffsets(ctx, topics...)
+	high, errHigh := f.adm.ListEndOffsets(ctx, topics...)
 	last, _ := f.adm.ListCommittedOffsets(ctx, topics...)
 	var idle []probe
 	f.mu.Lock()
+	if errHigh == nil {
+		f.asked = time.Now()
+	}
 	for p, part := range f.parts {
 		id := found[p.Topic].id
 		if part.holds&holdStart == 0 && id != (changelog.TopicID{}) && part.topicID != (changelog.TopicID{}) && id != part.topicID {
@@ -109,6 +113,16 @@ func (w *watcher) look(ctx context.Context) error {
 // defaultDeletedAfter is how long the brokers must not know a topic before it counts as deleted: a broker that has just started may not know
 // it yet.
 const defaultDeletedAfter = 15 * time.Second
+
+// look notes how partitions move. It asks nobody, so that it sees them stand while the brokers are away too.
+func (f *fetcher) look(now time.Time) {
+	f.mu.Lock()
+	for _, p := range f.parts {
+		p.look(now)
+	}
+	f.mu.Unlock()
+	f.r.pace.add(now, f.r.status().Partitions)
+}
 
 // deleted reports a topic that was deleted while it is read. The client itself asks for it for ever and says nothing.
 func (w *watcher) deleted(found map[string]topic) error {
@@ -202,11 +216,13 @@ func (w *watcher) open(ctx context.Context) {
 	for p, part := range f.parts {
 		if part.last < 0 || part.last >= part.high {
 			delete(w.stood, p)
+			part.open = nil
 			continue
 		}
 		s, ok := w.stood[p]
 		if !ok || s.at != part.last {
 			w.stood[p] = stand{at: part.last, since: now}
+			part.open = nil
 			continue
 		}
 		if !s.told && now.Sub(s.since) >= w.r.o.OpenFor {
@@ -218,6 +234,11 @@ func (w *watcher) open(ctx context.Context) {
 	f.mu.Unlock()
 	for _, t := range tell {
 		t.ProducerID, t.TransactionalID = w.producer(ctx, t)
+		f.mu.Lock()
+		if part := f.parts[t.Partition]; part != nil && part.last == t.LastStableOffset {
+			part.open, part.openSince = &t, now.Add(-t.For)
+		}
+		f.mu.Unlock()
 		w.r.log.Warn("flinksink: an open transaction keeps records from being read", "bridge", w.r.name, "partition", t.Partition.String(),
 			"lastStableOffset", t.LastStableOffset, "highWatermark", t.HighWatermark, "transactionalID", t.TransactionalID, "producerID", t.ProducerID)
 		if h := w.r.o.Hooks.OpenTransaction; h != nil {

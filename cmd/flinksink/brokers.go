@@ -102,6 +102,10 @@ func (c *call) ask(ctx context.Context, cl *client, f func(context.Context) erro
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		var conf *configError
+		if errors.As(err, &conf) {
+			return err
+		}
 		var k *kerr.Error
 		if errors.As(err, &k) && !k.Retriable {
 			return config("the brokers at %s refuse: %w; check user, password and rights, TLS and SASL", cl.seeds(), err)

@@ -15,8 +15,9 @@ import (
 	"github.com/flinksink/flinksink/sink"
 )
 
-// drive runs a bridge: the guarantee first, progress meanwhile, the account at the end, whatever ended it.
-func (c *call) drive(cmd *cobra.Command, name string, in bridge.Input, to sink.Sink, into string, o bridge.Options) error {
+// drive runs a bridge: the guarantee first, progress meanwhile, the account at the end, whatever ended it. past, if not nil, may add to
+// an error what gets past it.
+func (c *call) drive(cmd *cobra.Command, name string, in bridge.Input, to sink.Sink, into string, o bridge.Options, past func(error, bridge.Status) error) error {
 	ctx := cmd.Context()
 	out := cmd.OutOrStdout()
 	p := newProgress(cmd.ErrOrStderr(), c.secrets)
@@ -56,6 +57,9 @@ func (c *call) drive(cmd *cobra.Command, name string, in bridge.Input, to sink.S
 	}
 	if werr := writeAccount(out, status, time.Since(began), ending(halted, o.UntilEnd)); werr != nil && err == nil {
 		err = werr
+	}
+	if past != nil && err != nil {
+		err = past(err, status)
 	}
 	return err
 }

@@ -13,11 +13,11 @@ import (
 // The exit statuses. They are part of what the program promises.
 const (
 	exitDone   = 0
-	exitFailed = 1 // a bad record, or a failure while running
+	exitFailed = 1 // a bad record, a failure while running, or a check that found what would stop a bridge
 	exitConfig = 2 // the command line, or a setting that cannot work
 )
 
-var errNoCommand = errors.New("a command is missing: read, run, replay or version")
+var errNoCommand = errors.New("a command is missing: read, run, replay, positions, check or version")
 
 // configError says which setting is wrong, and the cure.
 type configError struct {

@@ -7,14 +7,14 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, c := range []string{"", "read", "run", "replay", "version"} {
+	for _, c := range []string{"", "read", "run", "replay", "positions", "positions show", "positions set", "positions reset", "positions skip", "check", "version"} {
 		t.Run("flinksink "+c, func(t *testing.T) {
 			args := append(strings.Fields(c), "--help")
 			got := command(t, args...)
 			if got.status != exitDone || got.errs != "" {
 				t.Fatalf("status %d: %s", got.status, got.errs)
 			}
-			golden(t, strings.TrimSuffix("help-"+c, "-")+".txt", got.out)
+			golden(t, strings.TrimSuffix("help-"+strings.ReplaceAll(c, " ", "-"), "-")+".txt", got.out)
 			for i, l := range strings.Split(got.out, "\n") {
 				if len(l) > 140 && !strings.HasPrefix(strings.TrimSpace(l), "--") {
 					t.Errorf("line %d is %d wide", i+1, len(l))
@@ -29,7 +29,7 @@ func TestHelp(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"", "flinksink: a command is missing: read, run, replay or version\nSee 'flinksink --help'.\n"},
+		{"", "flinksink: a command is missing: read, run, replay, positions, check or version\nSee 'flinksink --help'.\n"},
 		{"raed", "flinksink: unknown command \"raed\" for \"flinksink\"\nSee 'flinksink --help'.\n"},
 		{"read", "flinksink: required flag(s) \"ddl\" not set\nSee 'flinksink read --help'.\n"},
 		{"read --nope", "flinksink: unknown flag: --nope\nSee 'flinksink read --help'.\n"},
@@ -39,6 +39,11 @@ func TestUsageErrors(t *testing.T) {
 		{"run --bridge x --ddl a --to b --interval 0s", "flinksink: --interval has to be longer than 0, e.g. 1s\nSee 'flinksink run --help'.\n"},
 		{"run --bridge x --ddl a --to b --interval x", "flinksink: invalid argument \"x\" for \"--interval\" flag: time: invalid duration \"x\"\nSee 'flinksink run --help'.\n"},
 		{"run --bridge x --ddl a --to b --lanes 0", "flinksink: --lanes has to be 1 or more\nSee 'flinksink run --help'.\n"},
+		{"positions", "flinksink: a command is missing: show, set, reset or skip\nSee 'flinksink positions --help'.\n"},
+		{"positions moev", "flinksink: unknown command \"moev\" for \"flinksink positions\"\nSee 'flinksink positions --help'.\n"},
+		{"positions skip --store x a:0:1", "flinksink: required flag(s) \"bridge\" not set\nSee 'flinksink positions skip --help'.\n"},
+		{"positions skip --store x --bridge b a", "flinksink: \"a\": a position is written TOPIC:PARTITION:OFFSET, e.g. orders:3:1017\nSee 'flinksink positions skip --help'.\n"},
+		{"check --bridge x --ddl a", "flinksink: required flag(s) \"to\" not set\nSee 'flinksink check --help'.\n"},
 		{"replay --ddl a", "flinksink: required flag(s) \"file\", \"to\" not set\nSee 'flinksink replay --help'.\n"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -49,8 +49,9 @@ func (c *call) root() *cobra.Command {
 		Long: `flinksink reads topics that Flink SQL jobs write, by the job's own CREATE TABLE, and makes what they say true in Postgres:
 each change takes effect once, through crashes of any of the three.
 
-Exit status: 0 done; 1 a bad record, or a failure while running; 2 a wrong command line, or a setting that cannot work, found
-before the first row. An interrupt (or SIGTERM) ends every command in order; a second one ends it at once, with status 1.`,
+Exit status: 0 done; 1 a bad record, a failure while running, or a check that found something; 2 a wrong command line, or a setting
+that cannot work, found before the first row. An interrupt (or SIGTERM) ends every command in order; a second one ends it at once,
+with status 1.`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -62,7 +63,7 @@ before the first row. An interrupt (or SIGTERM) ends every command in order; a s
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	// Flags are wrapped; cobra leaves one line to each, however long.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 120"))
-	root.AddCommand(c.read(), c.run(), c.replay(), c.version())
+	root.AddCommand(c.read(), c.run(), c.replay(), c.positions(), c.check(), c.version())
 	return root
 }
 

@@ -65,7 +65,7 @@ func (c *call) doReplay(cmd *cobra.Command, f *replayFlags) error {
 	if err != nil {
 		return config("--file: %w", err)
 	}
-	pool, err := c.open(ctx, f.target.to, 1)
+	pool, err := c.open(ctx, "--to", f.target.to, 1)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *call) doReplay(cmd *cobra.Command, f *replayFlags) error {
 	// Of the table's own options only those that say how records are read matter here: the broker is another one.
 	in := bridge.Input{Topics: []string{topic}, Decoder: d, Client: []kgo.Opt{kgo.SeedBrokers(broker.ListenAddrs()...)}}
 	name := fmt.Sprintf("replay-%s-%s-%s", t.Name(), time.Now().UTC().Format("20060102T150405"), rand.Text()[:8])
-	return c.drive(cmd, name, in, s, f.target.table(t), bridge.Options{UntilEnd: true})
+	return c.drive(cmd, name, in, s, f.target.table(t), bridge.Options{UntilEnd: true}, nil) // nothing to get past: a bridge of this name never runs again
 }
 
 // oneTopic refuses what a capture of one topic cannot stand for.

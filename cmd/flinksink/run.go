@@ -37,7 +37,7 @@ either. With --until-end it stops by itself once everything below the last stabl
 table, and says what waits behind an open transaction.
 
 The guarantee is printed at the start, an account at the end, on standard output; progress on standard error. A record that cannot be
-decoded stops the bridge, with everything before it checkpointed: exit status 1.`,
+decoded stops the bridge, with everything before it checkpointed, and the command that skips it is named: exit status 1.`,
 		Example: `  flinksink run --bridge orders --ddl orders.sql --to postgres://app@db:5432/shop
   PGPASSWORD=... flinksink run --bridge orders --ddl orders.sql --to postgres://app@db/shop --into sales.orders --create-table
   flinksink run --bridge backfill --ddl orders.sql --to postgres://app@db/shop --until-end --lanes 2
@@ -80,7 +80,7 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	pool, err := c.open(cmd.Context(), f.target.to, f.lanes)
+	pool, err := c.open(cmd.Context(), "--to", f.target.to, f.lanes)
 	if err != nil {
 		return err
 	}
@@ -94,5 +94,5 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 		Interval:   f.interval,
 		Lanes:      f.lanes,
 		UntilEnd:   f.untilEnd,
-	})
+	}, func(err error, s bridge.Status) error { return pastRecord(err, f.bridge, &f.target, s) })
 }

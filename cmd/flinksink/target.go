@@ -47,18 +47,22 @@ func (f *targetFlags) table(t *ddl.Table) string {
 	return t.Name()
 }
 
-// open connects to the database, or says within c.patience why it cannot. lanes is how many connections write at once.
-func (c *call) open(ctx context.Context, to string, lanes int) (*pgxpool.Pool, error) {
-	c.secret(to)
-	for _, p := range passwords(to) {
+// open connects to the database that flag names, or says within c.patience why it cannot. lanes is how many connections write at once.
+func (c *call) open(ctx context.Context, flag, to string, lanes int) (*pgxpool.Pool, error) {
+	secrets := passwords(to)
+	for _, p := range secrets {
 		c.secret(p)
 	}
-	if err := checkURL(to); err != nil {
+	// A URL that is well formed and holds no password may be shown, in a command to run.
+	if len(secrets) > 0 || checkURL(flag, to) != nil || publicURL(to) != to {
+		c.secret(to)
+	}
+	if err := checkURL(flag, to); err != nil {
 		return nil, err
 	}
 	cfg, err := pgxpool.ParseConfig(to)
 	if err != nil {
-		return nil, config("--to: %s", parseReason(err))
+		return nil, config("%s: %s", flag, parseReason(err))
 	}
 	c.secret(cfg.ConnConfig.Password)
 	if !given(to, "connect_timeout") && os.Getenv("PGCONNECT_TIMEOUT") == "" {
@@ -69,14 +73,14 @@ func (c *call) open(ctx context.Context, to string, lanes int) (*pgxpool.Pool, e
 	}
 	if given(to, "pool_max_conns") {
 		if int(cfg.MaxConns) < lanes+1 {
-			return nil, config("--to: pool_max_conns=%d is too small for --lanes %d: each lane needs a connection, and their store one more", cfg.MaxConns, lanes)
+			return nil, config("%s: pool_max_conns=%d is too small for --lanes %d: each lane needs a connection, and their store one more", flag, cfg.MaxConns, lanes)
 		}
 	} else {
 		cfg.MaxConns = max(cfg.MaxConns, int32(2*lanes+2))
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
-		return nil, config("--to: %w", err)
+		return nil, config("%s: %w", flag, err)
 	}
 	ping, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
@@ -89,7 +93,7 @@ func (c *call) open(ctx context.Context, to string, lanes int) (*pgxpool.Pool, e
 		if ping.Err() != nil || pgconn.Timeout(err) {
 			within = " within " + c.patience.String()
 		}
-		return nil, connectError(cfg.ConnConfig, within, err)
+		return nil, connectError(flag, cfg.ConnConfig, within, err)
 	}
 	return pool, nil
 }
@@ -105,17 +109,17 @@ func authority(to string) (auth, rest string) {
 
 // checkURL refuses what is no URL of Postgres, and what could be read in two ways. A password with an unescaped / ? or # ends the
 // host part too early: the rest of it would be taken for a database name, and shown as one.
-func checkURL(to string) error {
+func checkURL(flag, to string) error {
 	scheme, _, ok := strings.Cut(to, "://")
 	if !ok || scheme != "postgres" && scheme != "postgresql" {
-		return config("--to takes postgres://user@host:port/database?sslmode=...; nothing else can be written to yet")
+		return config("%s takes postgres://user@host:port/database?sslmode=...; nothing else can be written to yet", flag)
 	}
 	auth, rest := authority(to)
 	if strings.Contains(rest, "@") || strings.Contains(rest, "#") || strings.Contains(auth, " ") || strings.Count(auth, "@") > 1 {
-		return config("--to: the signs / ? # %% @ and spaces in user or password (and @ # further on) have to be percent-encoded (%%2F %%3F %%23 %%25 %%40 %%20), or keep the password in PGPASSWORD or ~/.pgpass")
+		return config("%s: the signs / ? # %% @ and spaces in user or password (and @ # further on) have to be percent-encoded (%%2F %%3F %%23 %%25 %%40 %%20), or keep the password in PGPASSWORD or ~/.pgpass", flag)
 	}
 	if _, err := url.PathUnescape(auth); err != nil {
-		return config("--to: a %% in user, password or host is not followed by two hex digits: write %%25 for the sign itself")
+		return config("%s: a %% in user, password or host is not followed by two hex digits: write %%25 for the sign itself", flag)
 	}
 	return nil
 }
@@ -173,19 +177,19 @@ func parseReason(err error) string {
 }
 
 // connectError says why a database cannot be used, and the cure. It names where the connection went, and as whom.
-func connectError(cfg *pgx.ConnConfig, within string, err error) error {
+func connectError(flag string, cfg *pgx.ConnConfig, within string, err error) error {
 	where := fmt.Sprintf("database %q at %s as user %q", cfg.Database, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))), cfg.User)
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) {
-		return &configError{err: &connectFailure{fmt.Sprintf("--to: %s: %s (SQLSTATE %s): %s", where, pe.Message, pe.Code, hint(pe)), err}}
+		return &configError{err: &connectFailure{fmt.Sprintf("%s: %s: %s (SQLSTATE %s): %s", flag, where, pe.Message, pe.Code, hint(flag, pe)), err}}
 	}
 	reason := err.Error()
 	var ce *pgconn.ConnectError
 	if errors.As(err, &ce) && ce.Unwrap() != nil {
 		reason, _, _ = strings.Cut(ce.Unwrap().Error(), "\n") // one line an address that was tried, all with the same fate as a rule
 	}
-	return &configError{err: &connectFailure{fmt.Sprintf("--to: %s: no connection%s: %s: check host, port and sslmode in --to, and that the server runs",
-		where, within, reason), err}}
+	return &configError{err: &connectFailure{fmt.Sprintf("%s: %s: no connection%s: %s: check host, port and sslmode in %[1]s, and that the server runs",
+		flag, where, within, reason), err}}
 }
 
 // connectFailure keeps the driver's error in reach without its text.
@@ -198,12 +202,12 @@ func (e *connectFailure) Error() string { return e.text }
 func (e *connectFailure) Unwrap() error { return e.err }
 
 // hint returns the cure for what a server answered.
-func hint(pe *pgconn.PgError) string {
+func hint(flag string, pe *pgconn.PgError) string {
 	switch {
 	case pe.Code == "3D000":
-		return "create the database, or correct its name in --to"
+		return "create the database, or correct its name in " + flag
 	case strings.HasPrefix(pe.Code, "28"):
-		return "correct user or password in --to, PGPASSWORD or ~/.pgpass, or the server's pg_hba.conf"
+		return "correct user or password in " + flag + ", PGPASSWORD or ~/.pgpass, or the server's pg_hba.conf"
 	case pe.Code == "53300":
 		return "raise max_connections, or end other sessions"
 	case pe.Code == "57P03":

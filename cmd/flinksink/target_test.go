@@ -105,7 +105,7 @@ func TestTo_BadInput(t *testing.T) {
 		{"no such database", "postgres://app:" + secret + "@" + noDB + "/shop?sslmode=disable", []string{"3D000", "create the database"}},
 		{"full", "postgres://app:" + secret + "@" + full + "/shop?sslmode=disable", []string{"53300", "max_connections"}},
 		{"refused", "postgres://app:" + secret + "@" + closed + "/shop", []string{"no connection", closed, "check host, port"}},
-		{"silent", "postgres://app:" + secret + "@" + silent + "/shop?sslmode=disable", []string{"no connection within 300ms", silent}},
+		{"silent", "postgres://app:" + secret + "@" + silent + "/shop?sslmode=disable", []string{"no connection within 2s", silent}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := impatient(t, "replay", "--ddl", ddl, "--file", topic, "--to", c.to)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -27,7 +28,8 @@ const keepGenerations = 1000
 func (c *committer) Acquire(ctx context.Context, r sink.AcquireRequest) (sink.Claim, error) {
 	c.drop(ctx)
 	c.gen, c.opened = sink.Generation{}, false
-	claim, err := c.acquire(ctx, r)
+	r.Fingerprint = fingerprint(r.Fingerprint, c.targets)
+	claim, err := c.s.acquireFor(ctx, r)
 	if err != nil {
 		return sink.Claim{}, c.fail("acquire", classify(err), err)
 	}
@@ -35,15 +37,18 @@ func (c *committer) Acquire(ctx context.Context, r sink.AcquireRequest) (sink.Cl
 	return claim, nil
 }
 
-func (c *committer) acquire(ctx context.Context, r sink.AcquireRequest) (sink.Claim, error) {
+func (s *Sink) acquireFor(ctx context.Context, r sink.AcquireRequest) (sink.Claim, error) {
 	if r.Bridge == "" || len(r.Partitions) == 0 {
 		return sink.Claim{}, &sink.Error{Class: sink.ErrConfig, Err: errors.New("a bridge without a name or without partitions cannot acquire")}
 	}
-	t, err := c.s.begin(ctx, storeIdleTimeout, "")
+	if err := checkBridge(r.Bridge); err != nil {
+		return sink.Claim{}, err
+	}
+	t, err := s.begin(ctx, storeIdleTimeout, "")
 	if err != nil {
 		return sink.Claim{}, lift(err)
 	}
-	claim, err := c.s.acquireIn(ctx, t, r)
+	claim, err := s.acquireIn(ctx, t, r)
 	if err != nil {
 		t.rollback(ctx)
 		return sink.Claim{}, lift(err)
@@ -52,6 +57,26 @@ func (c *committer) acquire(ctx context.Context, r sink.AcquireRequest) (sink.Cl
 		return sink.Claim{}, err
 	}
 	return claim, nil
+}
+
+// fingerprint appends the tables that the rows go into, by the names under which the server found them: positions count for these tables
+// and no others. The name that the user wrote would not do: the search_path may lead the same name to another table, and one table has
+// several spellings. The order of the tables does not matter.
+func fingerprint(of string, targets []*target) string {
+	if len(targets) == 0 {
+		return of
+	}
+	return of + " into " + targetNames(targets)
+}
+
+// targetNames are the qualified names of targets, sorted.
+func targetNames(targets []*target) string {
+	var names []string
+	for _, tg := range targets {
+		names = append(names, tg.name.SQL())
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // lift gives an error of a transaction whose COMMIT was not sent its class.
@@ -119,7 +144,7 @@ func (s *Sink) lockBridge(ctx context.Context, t *transaction, r sink.AcquireReq
 	}
 	if stored != r.Fingerprint {
 		return 0, &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf(
-			"the name %q belongs to another bridge, of %q, while this one is of %q: give it a name of its own (Options.Bridge)", r.Bridge, stored, r.Fingerprint)}
+			"the name %q belongs to another bridge (%s), while this one is (%s): give this bridge a name of its own", r.Bridge, stored, r.Fingerprint)}
 	}
 	return uint16(number), nil
 }

@@ -26,6 +26,15 @@ type applier struct {
 
 // batch writes changes into the transaction. A change that cannot be written is ErrRejected with its position.
 func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes []changelog.Change) error {
+	for i := range changes {
+		// What is not so would be a mistake of a decoder, and Net goes by the key columns of the row and by the kind.
+		switch c := &changes[i]; {
+		case len(c.Row) != len(tg.table.Schema.Columns):
+			return reject(c, &rowError{reason: fmt.Sprintf("the row has %d columns, and its table %d", len(c.Row), len(tg.table.Schema.Columns))})
+		case c.Kind > changelog.Delete:
+			return reject(c, &rowError{reason: fmt.Sprintf("%s is no kind of change", c.Kind)})
+		}
+	}
 	if len(tg.keys) == 0 {
 		for i := range changes {
 			if c := &changes[i]; !c.Kind.Adds() {
@@ -98,7 +107,7 @@ func byColumnsSent(tg *target, changes []changelog.Change) (whole []changelog.Ch
 
 func lacksColumns(tg *target, c *changelog.Change) bool {
 	for i := range tg.columns {
-		if col := &tg.columns[i]; col.source < len(c.Row) && c.Row[col.source].IsUnchanged() {
+		if c.Row[tg.columns[i].source].IsUnchanged() {
 			return true
 		}
 	}
@@ -135,9 +144,6 @@ func (a *applier) fill(tg *target, st statement, changes []changelog.Change) (in
 	n, size := 0, 0
 	for ; n < len(changes) && n < chunkRows && size < chunkBytes; n++ {
 		c := &changes[n]
-		if len(c.Row) != len(tg.table.Schema.Columns) {
-			return 0, reject(c, &rowError{reason: "the row does not have the columns of its table"})
-		}
 		for p, i := range st.columns {
 			was := len(a.params[p])
 			if err := a.put(p, &tg.columns[i], c.Row[tg.columns[i].source]); err != nil {

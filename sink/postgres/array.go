@@ -62,9 +62,10 @@ func appendElement(dst []byte, t *changelog.Type, v changelog.Value, asText bool
 func appendInput(dst []byte, t *changelog.Type, v changelog.Value) []byte {
 	switch v.Kind() {
 	case changelog.KindFloat:
-		return appendFloatInput(dst, float64(v.Float()), 32)
+		// The digits of the double that equals it: those of the float would be another number where elements are double precision.
+		return appendFloatInput(dst, float64(v.Float()))
 	case changelog.KindDouble:
-		return appendFloatInput(dst, v.Double(), 64)
+		return appendFloatInput(dst, v.Double())
 	case changelog.KindBytes:
 		return hex.AppendEncode(append(dst, `\x`...), v.Bytes())
 	case changelog.KindDate:
@@ -84,14 +85,14 @@ func appendInput(dst []byte, t *changelog.Type, v changelog.Value) []byte {
 	return changelog.AppendText(dst, t, v)
 }
 
-func appendFloatInput(dst []byte, f float64, bits int) []byte {
+func appendFloatInput(dst []byte, f float64) []byte {
 	switch {
 	case math.IsInf(f, 1):
 		return append(dst, "Infinity"...)
 	case math.IsInf(f, -1):
 		return append(dst, "-Infinity"...)
 	}
-	return strconv.AppendFloat(dst, f, 'g', -1, bits)
+	return strconv.AppendFloat(dst, f, 'g', -1, 64)
 }
 
 // appendEra appends a date with its clock, and the era where it is before year 1.

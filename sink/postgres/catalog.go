@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,10 @@ type pgTable struct {
 	persistence byte // p permanent, u unlogged, t temporary
 	rules       bool
 	mayDelete   bool
-	role        string // current_user
+	secured     bool     // row level security holds for the role
+	forced      bool     // and for the owner too
+	policies    []string // that apply to the role
+	role        string   // current_user
 	columns     []pgColumn
 	indexes     []pgIndex // unique ones
 }
@@ -59,6 +63,25 @@ func (t *pgTable) similar(name string) string {
 	return ""
 }
 
+// security says that row level security holds for the role. The server leaves rows that a policy hides out of UPDATE and DELETE without
+// an error, and the tables' row counts prove nothing, so nobody would notice.
+func (t *pgTable) security() string {
+	by := "no policy lets role " + quote(t.role) + " in"
+	if len(t.policies) > 0 {
+		names := make([]string, len(t.policies))
+		for i, p := range t.policies {
+			names[i] = quote(p)
+		}
+		by = "by policy " + strings.Join(names, ", ")
+	}
+	owner := "connect as the table's owner"
+	if t.forced {
+		owner += " and run ALTER TABLE " + t.name.SQL() + " NO FORCE ROW LEVEL SECURITY"
+	}
+	return fmt.Sprintf("row level security hides rows from role %s (%s), and updates and deletes pass over them without an error: run ALTER ROLE %s BYPASSRLS, or %s",
+		quote(t.role), by, quote(t.role), owner)
+}
+
 // unwritable says why a column takes no values.
 func (c *pgColumn) unwritable() string {
 	switch {
@@ -90,9 +113,11 @@ func readTable(ctx context.Context, q querier, name qualified) (*pgTable, error)
 	t := &pgTable{}
 	var kind, persistence string
 	err := q.QueryRow(ctx, `SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
-		EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type IN ('2', '3')), has_table_privilege(c.oid, 'DELETE'), current_user::text
+		EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type IN ('2', '3')), has_table_privilege(c.oid, 'DELETE'), current_user::text,
+		row_security_active(c.oid), c.relforcerowsecurity, ARRAY(SELECT p.polname::text FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid
+			AND EXISTS (SELECT FROM unnest(p.polroles) r WHERE r = 0 OR pg_has_role(r, 'USAGE')) ORDER BY 1)
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, name.SQL()).
-		Scan(&t.oid, &t.name.schema, &t.name.table, &kind, &persistence, &t.rules, &t.mayDelete, &t.role)
+		Scan(&t.oid, &t.name.schema, &t.name.table, &kind, &persistence, &t.rules, &t.mayDelete, &t.role, &t.secured, &t.forced, &t.policies)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -114,17 +139,19 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 			WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 			UNION ALL
 			SELECT b.attnum, t.typbasetype, CASE WHEN t.typtypmod >= 0 THEN t.typtypmod ELSE b.mod END, b.refuses OR t.typnotnull
-			FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.typ WHERE t.typtype = 'd')
+			FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.typ WHERE t.typtype = 'd'),
+		citext AS (SELECT t.oid FROM pg_catalog.pg_type t JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'
+			JOIN pg_catalog.pg_extension x ON d.refclassid = 'pg_catalog.pg_extension'::regclass AND x.oid = d.refobjid WHERE t.typname = 'citext' AND x.extname = 'citext')
 		SELECT a.attname, b.refuses, a.atthasdef OR a.attidentity <> '', a.attidentity::text, a.attgenerated <> '', coalesce(NOT k.collisdeterministic, false),
 			has_column_privilege($1::oid, a.attnum, 'INSERT'), has_column_privilege($1::oid, a.attnum, 'UPDATE'), has_column_privilege($1::oid, a.attnum, 'SELECT'),
-			t.oid, format('%I.%I', own_schema.nspname, own.typname), format_type(a.atttypid, a.atttypmod), b.mod, t.typtype::text, t.typcategory::text,
-			e.oid, quote_ident(elem_schema.nspname) || '.' || quote_ident(e.typname), format_type(e.oid, b.mod), e.typtype::text, e.typcategory::text
+			t.oid, format('%I.%I', own_schema.nspname, own.typname), format_type(a.atttypid, a.atttypmod), b.mod, t.typtype::text, t.oid IN (SELECT oid FROM citext),
+			e.oid, quote_ident(elem_schema.nspname) || '.' || quote_ident(e.typname), format_type(e.oid, b.mod), e.typtype::text, e.oid IN (SELECT oid FROM citext)
 		FROM base b
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = $1::oid AND a.attnum = b.attnum
 		JOIN pg_catalog.pg_type t ON t.oid = b.typ AND t.typtype <> 'd'
 		JOIN pg_catalog.pg_type own ON own.oid = a.atttypid
 		JOIN pg_catalog.pg_namespace own_schema ON own_schema.oid = own.typnamespace
-		LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+		LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND e.typarray = t.oid -- int2vector and oidvector have elements, and are no arrays
 		LEFT JOIN pg_catalog.pg_namespace elem_schema ON elem_schema.oid = e.typnamespace
 		LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation
 		ORDER BY a.attnum`, table)
@@ -133,17 +160,18 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (pgColumn, error) {
 		var c pgColumn
-		var kind, category string
+		var kind string
 		var elemOID *uint32
-		var elemName, elemShown, elemKind, elemCategory *string
+		var elemName, elemShown, elemKind *string
+		var elemCitext *bool
 		err := row.Scan(&c.name, &c.notNull, &c.filled, &c.identity, &c.generated, &c.loose, &c.mayInsert, &c.mayUpdate, &c.maySelect,
-			&c.typ.oid, &c.typ.name, &c.typ.shown, &c.typ.mod, &kind, &category, &elemOID, &elemName, &elemShown, &elemKind, &elemCategory)
+			&c.typ.oid, &c.typ.name, &c.typ.shown, &c.typ.mod, &kind, &c.typ.citext, &elemOID, &elemName, &elemShown, &elemKind, &elemCitext)
 		if err != nil {
 			return c, err
 		}
-		c.typ.kind, c.typ.category = kind[0], category[0]
+		c.typ.kind = kind[0]
 		if elemOID != nil && elemKind != nil && *elemKind != "d" {
-			c.typ.elem = &pgType{oid: *elemOID, name: *elemName, shown: *elemShown, mod: c.typ.mod, kind: (*elemKind)[0], category: (*elemCategory)[0]}
+			c.typ.elem = &pgType{oid: *elemOID, name: *elemName, shown: *elemShown, mod: c.typ.mod, kind: (*elemKind)[0], citext: elemCitext != nil && *elemCitext}
 		}
 		return c, nil
 	})

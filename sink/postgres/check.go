@@ -66,6 +66,23 @@ func (s *Sink) checkRenames(tables []*changelog.Table) (problems []error) {
 	return problems
 }
 
+// Limits of the server, as it is built by default: MaxHeapAttributeNumber and INDEX_MAX_KEYS
+// (https://www.postgresql.org/docs/current/limits.html).
+const (
+	maxColumns = 1600
+	maxKey     = 32
+)
+
+// written counts the columns that are not left out.
+func (s *Sink) written(t *changelog.Table) (n int) {
+	for i := range t.Schema.Columns {
+		if s.column(t.Schema.Columns[i].Name) != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // checkNames finds what is wrong with a table before the server is asked.
 func (s *Sink) checkNames(t *changelog.Table) error {
 	if err := t.Schema.Validate(); err != nil {
@@ -80,6 +97,12 @@ func (s *Sink) checkNames(t *changelog.Table) error {
 		bad("table %q has no key, and its topic can hold updates and deletes (mode %s): a row that goes away cannot be told from its equals: declare a PRIMARY KEY", t.Name, t.Mode)
 	}
 	isKey := keyColumns(t.Schema)
+	if n := s.written(t); n > maxColumns {
+		bad("table %q has %d columns, and Postgres allows %d in a table: leave some out with an empty name in Options.Columns", t.Name, n, maxColumns)
+	}
+	if n := len(t.Schema.Key); n > maxKey {
+		bad("table %q has a key of %d columns, and Postgres allows %d in an index: declare a shorter PRIMARY KEY", t.Name, n, maxKey)
+	}
 	from := make(map[string]string)
 	for i := range t.Schema.Columns {
 		source := t.Schema.Columns[i].Name
@@ -130,17 +153,25 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 		errs = append(errs, fmt.Errorf("table "+strings.ReplaceAll(at, "%", "%%")+": "+format, a...))
 	}
 	keyed := len(t.Schema.Key) > 0
-	switch {
-	case found.kind == 'f':
+	switch found.kind {
+	case 'r', 'p':
+	case 'f':
 		bad("it is a foreign table, which does not commit together with the positions: name a table of this database")
-	case found.kind != 'r' && found.kind != 'p':
-		bad("it is a view, an index or a sequence: name the table behind it")
+		return nil, errs // its columns and indexes say nothing more
+	default:
+		bad("it is %s: name a table, e.g. the one behind it", relation(found.kind))
+		return nil, errs
+	}
+	switch {
 	case found.persistence == 'u':
 		bad("it is UNLOGGED: a crash of the server would empty it and keep the positions: run ALTER TABLE %s SET LOGGED", at)
 	case found.persistence == 't':
 		bad("it is a temporary table: name a permanent one")
 	case found.rules && keyed:
 		bad("it has rules, with which the server refuses ON CONFLICT: use triggers instead")
+	}
+	if found.secured {
+		bad("%s", found.security())
 	}
 	tg := &target{table: t, name: found.name}
 	isKey := keyColumns(t.Schema)
@@ -199,6 +230,23 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 		tg.prepare()
 	}
 	return tg, errs
+}
+
+// relation names a pg_class.relkind that is no table.
+func relation(kind byte) string {
+	switch kind {
+	case 'v':
+		return "a view"
+	case 'm':
+		return "a materialized view"
+	case 'S':
+		return "a sequence"
+	case 'i', 'I':
+		return "an index"
+	case 'c':
+		return "a composite type"
+	}
+	return fmt.Sprintf("no table (relkind %q)", kind)
 }
 
 // takes reports whether a source column goes into the column.

@@ -50,6 +50,11 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 	if err != nil {
 		return c.fail("open", undone(err), err)
 	}
+	// The claim's positions count for the tables that Acquire named in the fingerprint.
+	if was, is := targetNames(c.targets), targetNames(targets); was != is {
+		return c.fail("open", sink.ErrConfig, fmt.Errorf("the bridge writes into %s, but now the name stands for %s, which lacks all rows before the "+
+			"saved positions: name the table with its schema, or give this bridge a name of its own", was, is))
+	}
 	c.targets, c.opened = targets, true
 	return nil
 }

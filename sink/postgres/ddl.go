@@ -76,7 +76,11 @@ func (s *Sink) create(ctx context.Context, t *changelog.Table) error {
 	err = tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&exists)
 	if err == nil && !exists {
 		if _, err = tx.Exec(ctx, s.SQL(t)); err != nil {
-			err = &sink.Error{Class: undone(err), Err: fmt.Errorf("Options.CreateTable: %w: let somebody who may run\n%s", tell(err), s.SQL(t))}
+			class := undone(err)
+			if class == sink.ErrRejected { // there is no change that could be rejected
+				class = sink.ErrConfig
+			}
+			err = &sink.Error{Class: class, Err: fmt.Errorf("Options.CreateTable: %w: let somebody who may run\n%s", tell(err), s.SQL(t))}
 		}
 	}
 	if err != nil || exists {

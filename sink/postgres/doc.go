@@ -28,7 +28,7 @@
 //
 // # Required settings
 //
-// Postgres 12 or newer. A unique index or primary key over exactly the key columns, not partial, not deferrable, not over expressions.
+// Postgres 13 or newer. A unique index or primary key over exactly the key columns, not partial, not deferrable, not over expressions.
 // SELECT, INSERT, UPDATE and DELETE on the table. The right to create the schema of the sink's own tables (Options.Schema), or an
 // administrator who runs what the error prints. One free connection of the pool for each lane. All processes of a bridge under one role,
 // or pg_signal_backend for it, so that a successor may end its predecessor's transaction at once; else it waits until that has idled for
@@ -46,10 +46,18 @@
 // is known only if it was alone in its statement. A table that was altered meanwhile is looked at again. The native
 // *pgconn.PgError is in reach of errors.As; error texts hold its SQLSTATE and names, and never its details, which quote rows.
 //
+// # Operators
+//
+// [NewStore] is the door to the positions without a sink: it reads them, and moves them by hand ([Store.SetPositions], [Store.Reset],
+// [Store.Skip]), fenced against a bridge that runs, with a row for each in the table audit, in the same transaction. [Sink.Check] looks at
+// what a start would look at, and changes nothing.
+//
 // # Not covered
 //
 // Deletes from a table without a key. Swapping the values of another unique column between rows within one batch: the server checks
 // such constraints row by row, unless they are deferrable. Views, foreign tables and temporary tables. Two keys that only the key column's
-// type takes for one (two spellings of a uuid): refused when both come in one batch, one row otherwise. How many standbys have a commit
-// when it is answered: that is what synchronous_commit and synchronous_standby_names say.
+// type takes for one (two spellings of a uuid): refused when both come in one batch, one row otherwise. A BEFORE ROW trigger that returns
+// NULL: it suppresses the row without an error, and nobody notices, since row counts prove nothing. (Row level security, which would do
+// the same to updates and deletes, is refused.) How many standbys have a commit when it is answered: that is what synchronous_commit and
+// synchronous_standby_names say.
 package postgres

@@ -95,7 +95,7 @@ func TestEncoders_OtherKind(t *testing.T) {
 		}
 		name, _ := sqlType(&typ, rule{})
 		to := columnType(name)
-		for _, to := range []*pgType{to, {oid: pgtype.TextOID, shown: "text", mod: -1, kind: 'b', category: 'S'}} {
+		for _, to := range []*pgType{to, {oid: pgtype.TextOID, shown: "text", mod: -1, kind: 'b'}} {
 			b, err := fit(&typ, to, rule{})
 			if err != nil {
 				t.Fatalf("%s into %s: %v", text, to.shown, err)
@@ -124,7 +124,7 @@ func kindOfNested(t *changelog.Type) changelog.ValueKind {
 // columnType is the catalogue's entry of a type that sqlType names.
 func columnType(name string) *pgType {
 	base, _, _ := strings.Cut(name, "(")
-	t := &pgType{shown: name, mod: -1, kind: 'b', category: 'U'}
+	t := &pgType{shown: name, mod: -1, kind: 'b'}
 	elem, isArray := strings.CutSuffix(base, "[]")
 	if strings.HasSuffix(name, "with time zone") {
 		base = "timestamptz"
@@ -134,7 +134,6 @@ func columnType(name string) *pgType {
 		"timestamp": pgtype.TimestampOID, "timestamptz": pgtype.TimestamptzOID, "interval": pgtype.IntervalOID, "jsonb": pgtype.JSONBOID}[base]
 	if isArray {
 		t.elem = columnType(elem)
-		t.category = 'A'
 	}
 	return t
 }

@@ -38,6 +38,8 @@ func classOfState(code string) error {
 		return sink.ErrUncertain
 	case "42P05", "26000": // prepared statement exists already, or does not: a pooler between us and the server
 		return sink.ErrConfig
+	case "54011", "54023": // too many columns, too many arguments: of the table, not of a row
+		return sink.ErrConfig
 	case "55000": // a publication without replica identity, a sequence or view that is not ready: will not pass by itself
 		return sink.ErrConfig
 	}
@@ -167,6 +169,8 @@ func stateName(code string) string {
 		return "too many connections"
 	case "54000":
 		return "value over a limit"
+	case "54011":
+		return "too many columns"
 	case "55000":
 		return "object not ready"
 	case "55P03":

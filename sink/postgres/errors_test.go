@@ -46,6 +46,7 @@ var captured = []struct {
 	{"42P10", sink.ErrConfig, "INSERT INTO e (k) VALUES ('SECRET') ON CONFLICT (short) DO NOTHING"},
 	{"428C9", sink.ErrConfig, "INSERT INTO e (k, made) VALUES ('SECRET', 1)"},
 	{"54000", sink.ErrRejected, "INSERT INTO e (k) SELECT string_agg(md5(i::text), 'SECRET') FROM generate_series(1, 1000) i"},
+	{"54011", sink.ErrConfig, "DO $$ BEGIN EXECUTE 'CREATE TABLE wide (' || (SELECT string_agg('c' || i || ' int', ',') FROM generate_series(1, 1601) i) || ')'; END $$"},
 	{"55000", sink.ErrConfig, "SELECT lastval()"},
 	{"55P03", sink.ErrTransient, "DO $$ BEGIN RAISE SQLSTATE '55P03' USING MESSAGE = 'SECRET'; END $$"},
 	{"57014", sink.ErrTransient, "SET LOCAL statement_timeout = 1; SELECT pg_sleep(5), 'SECRET'"},
@@ -78,7 +79,7 @@ func TestClassify_RealServer(t *testing.T) {
 			defer tx.Rollback(context.Background())
 			_, err = tx.Exec(t.Context(), `CREATE TEMP TABLE parents (k text PRIMARY KEY);
 				CREATE TEMP TABLE e (k text PRIMARY KEY, v int CHECK (v >= 0), short varchar(2), must text NOT NULL DEFAULT 'x', parent text REFERENCES parents,
-				made int GENERATED ALWAYS AS (1) STORED)`)
+				made int GENERATED ALWAYS AS IDENTITY)`)
 			if err != nil {
 				t.Fatal(err)
 			}

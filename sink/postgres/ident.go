@@ -17,10 +17,30 @@ func checkIdent(what, name string) error {
 	case name == "":
 		return fmt.Errorf("%s is empty", what)
 	case len(name) > maxIdent:
-		return fmt.Errorf("%s: the name %q has %d bytes, and Postgres keeps only %d of a name: use a shorter one (Options.Columns renames columns)",
-			what, name, len(name), maxIdent)
+		cure := "use a shorter one"
+		switch what {
+		case "column":
+			cure = "give the column a shorter one in Options.Columns"
+		case "table":
+			cure = "name the table to write into"
+		}
+		return fmt.Errorf("%s: the name %q has %d bytes, and Postgres keeps only %d of a name: %s", what, name, len(name), maxIdent, cure)
 	case strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name):
 		return fmt.Errorf("%s: the name %q is not valid UTF-8 without NUL, as Postgres names have to be", what, name)
+	}
+	return nil
+}
+
+// maxBridge is the length in bytes of a bridge's name, which stands in every row of the sink's own tables and their indexes.
+const maxBridge = 200
+
+// checkBridge says why name cannot be the name of a bridge.
+func checkBridge(name string) error {
+	switch {
+	case len(name) > maxBridge:
+		return configf("the name of the bridge has %d bytes: use one of at most %d", len(name), maxBridge)
+	case strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name):
+		return configf("the name of the bridge, %q, is not valid UTF-8 without NUL, as texts in Postgres have to be", name)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // Options are the settings of a [Sink]. nil and the zero value are the defaults.
 type Options struct {
-	// Schema is the Postgres schema of the sink's own tables (format, bridge, generation, position, committable), in the database
+	// Schema is the Postgres schema of the sink's own tables (format, bridge, generation, position, committable, audit), in the database
 	// of the pool. It is made at first use if the role may do so. All processes of one bridge have to name the same one.
 	// Defaults to "flinksink".
 	Schema string

@@ -33,19 +33,18 @@ func (s *Sink) Guarantee() sink.Guarantee {
 	}
 }
 
-// String names the target table, for messages and for the fingerprint that tells two bridges of one name apart. It holds no secret.
-func (s *Sink) String() string {
-	if s.into == (qualified{}) {
-		return "postgres, tables by their source's name"
-	}
-	return "postgres " + s.into.SQL()
-}
+// String returns "postgres", the part of a bridge's fingerprint that is known without asking the server. Acquire adds the tables
+// as the server found them.
+func (s *Sink) String() string { return "postgres" }
 
 // Lane returns the committer of one lane, which also is the lane's [sink.Store]. It makes the sink's own tables where they are
 // missing, and compares the target table with l.Tables: everything that does not fit is one ErrConfig, each point with its cure. A
 // server that cannot be reached is ErrTransient.
 func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 	c := &committer{s: s, lane: l}
+	if err := checkBridge(l.Bridge); err != nil {
+		return nil, c.fail("start", sink.ErrConfig, err)
+	}
 	if err := s.ready(ctx); err != nil {
 		return nil, c.fail("start", undone(err), err)
 	}
@@ -64,22 +63,29 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 
 // ready looks at the server as a whole and makes the sink's own tables.
 func (s *Sink) ready(ctx context.Context) error {
-	var version int
-	var readOnly bool
-	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`).
-		Scan(&version, &readOnly)
-	switch {
-	case err != nil:
+	if _, err := s.server(ctx); err != nil {
 		return err
-	case version < minVersion:
-		return configf("the server has version %d: the oldest supported is Postgres 12 (server_version_num %d)", version, minVersion)
-	case readOnly:
-		return configf("the server is read-only (a standby, or default_transaction_read_only is on): name the primary, or add target_session_attrs=read-write to the pool's connection string")
 	}
 	return s.ensureStore(ctx)
 }
 
-const minVersion = 120000
+// server looks at the server as a whole, and returns its version as server_version_num has it.
+func (s *Sink) server(ctx context.Context) (version int, err error) {
+	var readOnly bool
+	err = s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`).
+		Scan(&version, &readOnly)
+	switch {
+	case err != nil:
+		return 0, err
+	case version < minVersion:
+		return 0, configf("the server has version %d: the oldest supported is Postgres 13 (server_version_num %d)", version, minVersion)
+	case readOnly:
+		return 0, configf("the server is read-only (a standby, or default_transaction_read_only is on): name the primary, or add target_session_attrs=read-write to the pool's connection string")
+	}
+	return version, nil
+}
+
+const minVersion = 130000
 
 // name is where rows of t go.
 func (s *Sink) name(t *changelog.Table) qualified {

@@ -161,6 +161,11 @@ func TestOpen_ClaimOfAnotherStore(t *testing.T) {
 func TestNew_Mistakes(t *testing.T) {
 	_, err := postgres.New(nil, "a.b.c", &postgres.Options{Schema: strings.Repeat("s", 64), LockTimeout: -1, Columns: map[string]string{"a": "x\x00"}})
 	wantConfig(t, err, "pool is nil", "a.b.c", "Options.Schema", "LockTimeout", "Options.Columns[a]")
+	_, err = postgres.New(new(pgxpool.Pool), "", &postgres.Options{Schema: strings.Repeat("s", 64)})
+	wantConfig(t, err, "Options.Schema", "use a shorter one")
+	if strings.Contains(err.Error(), "Options.Columns") {
+		t.Errorf("a long Options.Schema has nothing to do with columns: %v", err)
+	}
 }
 
 // A server that is not there is no mistake of the settings.

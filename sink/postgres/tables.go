@@ -18,11 +18,12 @@ const Format = 1
 type store struct {
 	schema                                            string
 	format, bridge, generation, position, committable string // quoted
+	audit                                             string
 }
 
 func newStore(schema string) store {
 	t := func(name string) string { return qualified{schema, name}.SQL() }
-	return store{schema: schema, format: t("format"), bridge: t("bridge"), generation: t("generation"), position: t("position"), committable: t("committable")}
+	return store{schema: schema, format: t("format"), bridge: t("bridge"), generation: t("generation"), position: t("position"), committable: t("committable"), audit: t("audit")}
 }
 
 // ddl makes the tables. Sizes stay constant: a row for each partition, updated in place, what is undecided, and the last generations.
@@ -84,6 +85,7 @@ func (st store) ddl() []string {
   to_positions   jsonb   NOT NULL,
   PRIMARY KEY (bridge, generation, checkpoint, sink)
 )`,
+		st.auditDDL(),
 		fmt.Sprintf(`INSERT INTO %s (version) VALUES (%d)`, st.format, Format),
 	}
 }

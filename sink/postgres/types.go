@@ -9,13 +9,13 @@ import (
 
 // pgType is the type of a column as the server's catalogue has it.
 type pgType struct {
-	oid      uint32 // of the type under all domains
-	name     string // of the column's own type, schema-qualified and quoted, for casts
-	shown    string // as people write it, with length or precision
-	mod      int32  // type modifier: length, precision and scale; -1: none
-	kind     byte   // pg_type.typtype: b base, e enum, r range, m multirange, c composite
-	category byte   // pg_type.typcategory: S string, N number, D date, ...
-	elem     *pgType
+	oid    uint32 // of the type under all domains
+	name   string // of the column's own type, schema-qualified and quoted, for casts
+	shown  string // as people write it, with length or precision
+	mod    int32  // type modifier: length, precision and scale; -1: none
+	kind   byte   // pg_type.typtype: b base, e enum, r range, m multirange, c composite
+	citext bool   // the type of the extension citext, whose OID is another in each database
+	elem   *pgType
 }
 
 // binder says how values get into a column: as elements of one array for each column, which unnest makes rows of.
@@ -41,7 +41,7 @@ type rule struct {
 //	TINYINT .. BIGINT   smallint, integer, bigint at least as wide; numeric; real and double precision while exact
 //	FLOAT, DOUBLE       real (FLOAT only), double precision
 //	DECIMAL(p, s)       numeric with at least as many digits before and after the point; smallint .. bigint for scale 0
-//	CHAR .. STRING      text, varchar, char, and every type with a text form of its own: uuid, json, jsonb, enums, inet, ranges, extensions
+//	CHAR .. STRING      text, varchar, char, citext, uuid, json, jsonb, xml, inet, cidr, macaddr, macaddr8, enums
 //	BINARY .. BYTES     bytea
 //	DATE, TIME          date, time
 //	TIMESTAMP           timestamp (never timestamptz: it would gain a zone)
@@ -187,16 +187,25 @@ func fitString(to *pgType, r rule) (binder, error) {
 		}
 		return binder{pgtype.JSONBArrayOID, pgtype.JSONBOID, "", putJSONText}, nil
 	}
-	switch {
-	case to.kind == 'e', to.kind == 'r', to.kind == 'm':
-	case to.kind == 'b' && to.elem == nil && (to.category == 'S' || to.category == 'U' || to.category == 'I' || to.category == 'G' || to.category == 'V' || to.category == 'Z'):
-	default:
-		return binder{}, fmt.Errorf("type %s cannot hold every text: make the column text, or declare the source column with a type that fits", to.shown)
+	if !keepsText(to) {
+		return binder{}, fmt.Errorf("type %s cannot hold every text unchanged: make the column text, or declare the source column with a type that fits", to.shown)
 	}
-	if r.key && to.category == 'S' {
+	if r.key && to.citext {
 		return binder{}, fmt.Errorf("type %s cannot hold a key, since it takes different texts for equal: make the column text", to.shown)
 	}
 	return binder{pgtype.TextArrayOID, pgtype.TextOID, "::" + to.name, putString(0)}, nil
+}
+
+// keepsText lists the types beyond text that a text may go into by the type's own input function: each stands for the text that was sent, or
+// refuses it. It is a list and not a rule, since neither the category nor the kind of a type tells this: "char" and name cut a text off
+// without a word, bytea reads escapes, bit(n) pads, tsvector sorts words and drops some, ranges move their bounds, and what the types of
+// extensions do nobody knows.
+func keepsText(to *pgType) bool {
+	switch to.oid {
+	case pgtype.UUIDOID, pgtype.JSONOID, pgtype.XMLOID, pgtype.InetOID, pgtype.CIDROID, pgtype.MacaddrOID, pgtype.Macaddr8OID:
+		return true
+	}
+	return to.citext || to.kind == 'e'
 }
 
 // length is the n of varchar(n) and char(n), 0 when there is none.

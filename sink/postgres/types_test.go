@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,7 @@ var typeCases = []struct {
 	{"BIGINT", "text", num(-5), "-5"},
 	{"FLOAT", "", changelog.FloatValue(0.1), "0.1"},
 	{"FLOAT", "double precision", changelog.FloatValue(0.5), "0.5"},
+	{"FLOAT", "double precision", changelog.FloatValue(0.1), "0.10000000149011612"},
 	{"FLOAT", "", changelog.FloatValue(float32(math.NaN())), "NaN"},
 	{"DOUBLE", "", changelog.DoubleValue(math.Inf(-1)), "-Infinity"},
 	{"DOUBLE", "", changelog.DoubleValue(math.SmallestNonzeroFloat64), "5e-324"},
@@ -85,8 +87,10 @@ var typeCases = []struct {
 	{"STRING", "jsonb", str(`{"b":1.0,  "a":"\\u0000 \ud83d\ude00"}`), `{"a": "\\u0000 😀", "b": 1.0}`},
 	{"STRING", "inet", str("10.0.0.1/8"), "10.0.0.1/8"},
 	{"STRING", "mood", str("very happy"), "very happy"},
-	{"STRING", "int4range", str("[1,5)"), "[1,5)"},
-	{"STRING", "bit varying", str("0101"), "0101"},
+	{"STRING", "cidr", str("10.0.0.0/8"), "10.0.0.0/8"},
+	{"STRING", "macaddr", str("08:00:2b:01:02:03"), "08:00:2b:01:02:03"},
+	{"STRING", "macaddr8", str("08:00:2b:01:02:03:04:05"), "08:00:2b:01:02:03:04:05"},
+	{"STRING", "words", str("two  words "), "two  words "},
 	{"BYTES", "", changelog.BytesValue([]byte{0, 255, '\\', '\''}), `\x00ff5c27`},
 	{"BYTES", "", changelog.BytesValue(nil), `\x`},
 	{"BINARY(2)", "text", changelog.BytesValue([]byte{0xab, 1}), "ab01"},
@@ -122,6 +126,8 @@ var typeCases = []struct {
 	{"ARRAY<TIME(3)>", "", array(changelog.TimeValue(1000000)), "{00:00:00.001}"},
 	{"ARRAY<TIMESTAMP(6)>", "", array(stamp(-1, 1, 2, 3, 1000), stamp(12024, 1, 1, 0, 0)), `{"0002-01-02 00:00:03.000001 BC","12024-01-01 00:00:00"}`},
 	{"ARRAY<TIMESTAMP_LTZ(3)>", "", array(instant(2024, 1, 1, 1, 0)), `{"2024-01-01 00:00:01+00"}`},
+	{"ARRAY<FLOAT>", "", array(changelog.FloatValue(0.1), changelog.FloatValue(math.SmallestNonzeroFloat32)), "{0.1,1e-45}"},
+	{"ARRAY<FLOAT>", "double precision[]", array(changelog.FloatValue(0.1)), "{0.10000000149011612}"}, // as FLOAT into double precision
 	{"ARRAY<BOOLEAN>", "text[]", array(changelog.BoolValue(true)), "{TRUE}"},
 	{"ARRAY<INT>", "jsonb", array(num(1), null), "[1, null]"},
 	{"ARRAY<ARRAY<INT>>", "", array(array(num(1)), array(num(2), num(3)), null), "[[1], [2, 3], null]"},
@@ -137,7 +143,7 @@ var typeCases = []struct {
 
 func TestTypes_RoundTrip(t *testing.T) {
 	e := newEnv(t)
-	e.exec("CREATE TYPE mood AS ENUM ('sad', 'very happy')")
+	e.exec("CREATE TYPE mood AS ENUM ('sad', 'very happy'); CREATE DOMAIN words AS text")
 	// Settings of the session that change how the server reads and prints texts must change nothing.
 	p := e.pool(func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["datestyle"] = "SQL, DMY"
@@ -205,7 +211,7 @@ func TestTypes_Keys(t *testing.T) {
 			continue
 		}
 		t.Run(tc.flink+" to "+tc.pg, func(t *testing.T) {
-			e.exec("DROP TABLE IF EXISTS kv; DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('sad', 'very happy')")
+			e.exec("DROP TABLE IF EXISTS kv; DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('sad', 'very happy'); DROP DOMAIN IF EXISTS words; CREATE DOMAIN words AS text")
 			tb := table(t, "kv", upsert, "k x", "k "+tc.flink+" NOT NULL", "v STRING", "x INT NOT NULL")
 			o := e.options()
 			o.CreateTable = tc.pg == ""
@@ -229,6 +235,79 @@ func TestTypes_Keys(t *testing.T) {
 				t.Errorf("after the delete: %s", got)
 			}
 		})
+	}
+}
+
+// A type whose input function would make another value of a text than the text, or cut it, takes no STRING.
+func TestTypes_StringRefused(t *testing.T) {
+	e := newEnv(t)
+	e.exec(`CREATE DOMAIN short AS name; CREATE DOMAIN shorter AS short; CREATE TYPE pair AS (a int, b int)`)
+	for _, pg := range []string{`"char"`, "name", "short", "shorter", "bytea", "tsvector", "tsquery", "bit(4)", "bit varying", "bit varying(4)", "int4range", "tstzrange",
+		"point", "box", "money", "interval", "timestamptz", "integer", "numeric", "boolean", "pair", "regclass", "oid", "pg_lsn", "int2vector", "name[]", `"char"[]`, "box[]", "text[]"} {
+		e.exec("DROP TABLE IF EXISTS kv; CREATE TABLE kv (k int PRIMARY KEY, v " + pg + ")")
+		_, err := e.lane(e.pool(nil), "", e.options(), table(t, "kv", upsert, "k", "k INT NOT NULL", "v STRING"))
+		if sink.ClassOf(err) != sink.ErrConfig || !strings.Contains(err.Error(), "make the column text") {
+			t.Errorf("STRING into %s: %v", pg, err)
+		}
+	}
+	for flink, refused := range map[string][]string{
+		"ARRAY<STRING>":       {"name[]", `"char"[]`, "bytea[]", "tsvector[]", "oidvector", "tsvector", "int4multirange"},
+		"ARRAY<SMALLINT>":     {"int2vector", "oidvector"},
+		"BIGINT":              {"oid", "money", "double precision", "real", `"char"`, "name", "char(30)"},
+		"BYTES":               {"bit varying", "uuid", "char(20)", "name"},
+		"DECIMAL(10, 2)":      {"money", "double precision", "numeric(10,1)", "bigint", "char(20)"},
+		"DOUBLE":              {"real", "numeric", "money", "char(20)"},
+		"DATE":                {"timestamp", "timestamptz", "char(10)", "name"},
+		"BOOLEAN":             {`"char"`, "integer", "bit(1)", "char(5)"},
+		"MAP<STRING, STRING>": {"name", "bytea", "char(20)", "varchar(9)", "xml"},
+	} {
+		for _, pg := range refused {
+			if pg == "int4multirange" && e.one("SELECT to_regtype('int4multirange')") == "NULL" {
+				continue // Postgres 13
+			}
+			e.exec("DROP TABLE IF EXISTS kv; CREATE TABLE kv (k int PRIMARY KEY, v " + pg + ")")
+			if _, err := e.lane(e.pool(nil), "", e.options(), table(t, "kv", upsert, "k", "k INT NOT NULL", "v "+flink)); sink.ClassOf(err) != sink.ErrConfig {
+				t.Errorf("%s into %s: %v", flink, pg, err)
+			}
+		}
+	}
+}
+
+// citext keeps a text as it is, but finds it by any case.
+func TestTypes_Citext(t *testing.T) {
+	e := newEnv(t)
+	if e.one("SELECT count(*) FROM pg_available_extensions WHERE name = 'citext'") == "0" {
+		t.Skip("the server has no extension citext")
+	}
+	e.exec("CREATE EXTENSION citext SCHEMA " + e.schema + "; CREATE DOMAIN ci AS citext")
+	e.exec("CREATE TABLE kv (k int PRIMARY KEY, a citext, b ci, c citext[])")
+	w := e.writer(e.pool(nil), e.options(), table(t, "kv", upsert, "k", "k INT NOT NULL", "a STRING", "b STRING", "c ARRAY<STRING>"))
+	w.put(w.change(changelog.Insert, num(1), str("Ab "), str("cD"), array(str("E"), str("e"))))
+	if got := e.all("SELECT * FROM kv"); !slices.Equal(got, []string{`(1,"Ab ",cD,"{E,e}")`}) {
+		t.Errorf("%v", got)
+	}
+	e.exec("CREATE TABLE by (k ci PRIMARY KEY)")
+	_, err := e.lane(e.pool(nil), "by", e.options(), table(t, "kv", upsert, "k", "k STRING NOT NULL"))
+	wantConfig(t, err, "cannot hold a key", "text")
+}
+
+// xml is parsed, and kept as it is written. A server without libxml has the type, but not its input.
+func TestTypes_XML(t *testing.T) {
+	e := newEnv(t)
+	e.exec("CREATE TABLE kv (k int PRIMARY KEY, v xml)")
+	w := e.writer(e.pool(nil), e.options(), table(t, "kv", upsert, "k", "k INT NOT NULL", "v STRING"))
+	const text = "<a  b='1'>\n c</a>"
+	err := w.write(w.change(changelog.Insert, num(1), str(text)))
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) && pe.Code == "0A000" {
+		t.Skip("the server was built without libxml")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.finish()
+	if got := e.one("SELECT v FROM kv"); got != text {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -318,6 +397,44 @@ func TestWrite_Rejected(t *testing.T) {
 			w.acquire()
 			w.put() // the lane goes on on a clean connection
 		})
+	}
+}
+
+// A change that no decoder makes is rejected with its position, wherever it stands in the batch, and never a panic.
+func TestWrite_Malformed(t *testing.T) {
+	for _, mode := range []string{upsert, appnd} {
+		e := newEnv(t)
+		tb := e.anyTable()
+		e.exec("CREATE TABLE kv (k bigint, v text)")
+		if mode == appnd {
+			tb.Schema.Key, tb.Mode = nil, changelog.Append
+		} else {
+			e.exec("ALTER TABLE kv ADD PRIMARY KEY (k)")
+		}
+		w := e.writer(e.pool(nil), e.options(), tb)
+		for what, bad := range map[string]changelog.Change{
+			"nil row":           {Kind: changelog.Insert},
+			"nil row, key only": {Kind: changelog.Delete, KeyOnly: true},
+			"empty row":         {Kind: changelog.UpdateAfter, Row: changelog.Row{}},
+			"short row":         {Kind: changelog.Insert, Row: changelog.Row{num(1)}},
+			"long row":          {Kind: changelog.Insert, Row: changelog.Row{num(1), str("a"), str("b")}},
+			"invalid kind":      {Kind: changelog.Kind(4), Row: changelog.Row{num(1), str("a")}},
+			"kind 255":          {Kind: changelog.Kind(255), Row: changelog.Row{num(1), str("a")}},
+		} {
+			bad.Partition, bad.Offset = part0, 41
+			err := w.write(w.change(changelog.Insert, num(1), str("a")), bad, w.change(changelog.Insert, num(1), str("b")))
+			if sink.ClassOf(err) != sink.ErrRejected || !strings.Contains(err.Error(), "topic/0@41") {
+				t.Errorf("%s: %v", what, err)
+			}
+			if err := w.c.Discard(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.at = w.from
+		w.put(w.change(changelog.Insert, num(1), str("c")))
+		if got := e.all("SELECT * FROM kv"); !slices.Equal(got, []string{"(1,c)"}) {
+			t.Errorf("%v", got)
+		}
 	}
 }
 

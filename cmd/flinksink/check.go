@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/postgres"
+)
+
+// checkFlags are those of flinksink check.
+type checkFlags struct {
+	table  tableFlags
+	broker brokerFlags
+	target targetFlags
+	bridge string
+}
+
+func (c *call) check() *cobra.Command {
+	f := &checkFlags{}
+	cmd := &cobra.Command{
+		Use:   "check --bridge NAME --ddl FILE --to postgres://...",
+		Short: "Find what would stop a bridge, without starting it",
+		Long: `check looks at everything that run looks at before its first row, and at what would stop it soon after: the table's definition and
+options, brokers, topic and consumer group, database, rights, flinksink's own tables, the target table column by column, and whether
+the stored positions still exist. It takes the flags of run. It writes nothing, makes no table and takes no partition, so it can
+run beside the bridge.
+
+Each line says ok, note (worth knowing), wrong (with the cure) or skip (could not be looked at). The last lines state the guarantee that
+the bridge gives, and what keeps it from being more. Exit status 1 when something would stop the bridge.`,
+		Example: `  flinksink check --bridge orders --ddl orders.sql --to postgres://app@db:5432/shop
+  flinksink check --bridge orders --ddl orders.sql --to postgres://app@db/shop --into sales.orders --create-table \
+    --brokers kafka:9093 --config security.protocol=SSL`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&f.bridge, "bridge", "", "durable `NAME` of the bridge (required)")
+	cmd.MarkFlagRequired("bridge")
+	f.table.add(cmd)
+	f.broker.add(cmd)
+	f.target.add(cmd)
+	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doCheck(cmd, f) })
+	return cmd
+}
+
+// checkup collects and prints what was found.
+type checkup struct {
+	c     *call
+	w     io.Writer
+	wrong int
+	err   error // of w
+}
+
+func (k *checkup) line(state, what, text string) {
+	text = hide(flags.Replace(strings.TrimPrefix(text, "flinksink: ")), k.c.secrets)
+	_, err := fmt.Fprintf(k.w, "%-6s %-10s %s\n", state, what, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 18)))
+	k.err = errors.Join(k.err, err)
+}
+
+func (k *checkup) ok(what, format string, a ...any) { k.line("ok", what, fmt.Sprintf(format, a...)) }
+func (k *checkup) note(what, format string, a ...any) {
+	k.line("note", what, fmt.Sprintf(format, a...))
+}
+func (k *checkup) skip(what, format string, a ...any) {
+	k.line("skip", what, fmt.Sprintf(format, a...))
+}
+
+// bad prints err, if there is one, and reports whether there was.
+func (k *checkup) bad(what string, err error) bool {
+	if err != nil {
+		k.wrong++
+		text := err.Error()
+		if e, ok := err.(*sink.Error); ok && e.Err != nil {
+			text = e.Err.Error() // what was being done, of which bridge, is said already
+		}
+		k.line("wrong", what, text)
+	}
+	return err != nil
+}
+
+// subject is what is checked, as far as it could be found out.
+type subject struct {
+	table  *ddl.Table
+	dec    changelog.Decoder
+	in     *bridge.Input
+	group  string
+	topics map[string]topicState // nil: the brokers did not tell
+}
+
+func (c *call) doCheck(cmd *cobra.Command, f *checkFlags) error {
+	if f.bridge == "" {
+		return usage(errors.New("--bridge is empty: give the bridge a name"))
+	}
+	ctx := cmd.Context()
+	k := &checkup{c: c, w: cmd.OutOrStdout()}
+	var s subject
+	t, err := c.load(cmd, &f.table, &f.broker)
+	var conf *configError
+	if errors.As(err, &conf) && conf.usage {
+		return err
+	}
+	if !k.bad("ddl", err) {
+		s.table = t
+		k.definition(&s, f)
+	}
+	if s.in == nil {
+		k.skip("brokers", "where they are could not be read")
+	} else {
+		k.brokers(ctx, &s)
+	}
+	k.database(ctx, &s, f)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	switch {
+	case k.err != nil:
+		return k.err
+	case k.wrong == 1:
+		return errors.New("check: one thing would stop the bridge")
+	case k.wrong > 1:
+		return fmt.Errorf("check: %d things would stop the bridge", k.wrong)
+	}
+	return nil
+}
+
+// definition looks at the table and its options, and reaches no server.
+func (k *checkup) definition(s *subject, f *checkFlags) {
+	t := s.table
+	var err error
+	dec, err := decoder(t, &f.table)
+	if !k.bad("ddl", err) {
+		s.dec = dec
+		k.ok("ddl", "table %s: %d columns, %s, mode %s", t.Name(), len(dec.Table().Schema.Columns), key(dec.Table().Schema), dec.Table().Mode)
+	}
+	in, err := bridge.FromTable(t, dec)
+	if err == nil && dec != nil {
+		// The sink takes no part in the settings that are checked here: its own are checked by the database.
+		_, err = bridge.New(f.bridge, in, &postgres.Sink{}, nil)
+	}
+	if k.bad("settings", err) {
+		return
+	}
+	s.in = &in
+	if s.group = in.Group; s.group == "" {
+		s.group = f.bridge
+	}
+	k.ok("settings", "connector %s, %s, starting at %s where nothing is stored", t.Options["connector"], source(in), in.Start.Mode)
+	for _, note := range bridge.Ignored(t) {
+		k.note("settings", "%s", note)
+	}
+}
+
+func key(s *changelog.Schema) string {
+	if len(s.Key) == 0 {
+		return "no key"
+	}
+	var names []string
+	for _, i := range s.Key {
+		names = append(names, s.Columns[i].Name)
+	}
+	return "key (" + strings.Join(names, ", ") + ")"
+}
+
+// database looks at the database, and at what is stored there.
+func (k *checkup) database(ctx context.Context, s *subject, f *checkFlags) {
+	pool, err := k.c.open(ctx, "--to", f.target.to, 1)
+	if k.bad("database", err) {
+		return
+	}
+	defer pool.Close()
+	to, err := f.target.sink(pool)
+	if k.bad("database", err) {
+		return
+	}
+	lane := sink.Lane{Bridge: f.bridge, Sink: bridge.DefaultSinkName}
+	if s.dec != nil {
+		lane.Tables = []*changelog.Table{s.dec.Table()}
+	}
+	fingerprint := ""
+	if s.in != nil {
+		fingerprint = fingerprintOf(s.group, *s.in, to)
+	}
+	fine := true
+	for _, found := range to.Check(ctx, lane, fingerprint) {
+		if s.dec == nil && found.What == "table" {
+			k.skip("table", "its definition could not be read")
+			continue
+		}
+		if k.bad(found.What, found.Err) {
+			fine = false
+		} else {
+			k.ok(found.What, "%s", found.Found)
+		}
+	}
+	if fine && s.topics != nil {
+		st, err := newStore(pool, f.target.storeSchema)
+		if err == nil {
+			var state sink.State
+			if state, err = st.Read(ctx, f.bridge); err == nil {
+				k.ground(s, state)
+			}
+		}
+		k.bad("positions", err)
+	} else {
+		k.skip("positions", "topic or store could not be looked at")
+	}
+	k.guarantee(s, to.Guarantee())
+}
+
+// fingerprintOf is what a bridge with default options stores of itself; the sink adds its tables. See bridge.Options.Target.
+func fingerprintOf(group string, in bridge.Input, to fmt.Stringer) string {
+	topics := in.Pattern
+	if topics == "" {
+		topics = strings.Join(slices.Sorted(slices.Values(in.Topics)), ",")
+	}
+	return fmt.Sprintf("group=%s topics=%s target=%s", group, topics, to)
+}
+
+func (k *checkup) guarantee(s *subject, g sink.Guarantee) {
+	k.line("", "guarantee", g.String())
+	why := "nothing keeps it from being more"
+	if g.Weakest != "" {
+		why = "kept from being more by " + g.Weakest
+		if g.Cure != "" {
+			why += ": " + g.Cure
+		}
+	}
+	k.line("", "", why)
+	if s.dec != nil && len(s.dec.Table().Schema.Key) == 0 {
+		k.line("", "", "the table has no key: to set its position back, or to read the topic under another name, applies rows twice")
+	}
+}

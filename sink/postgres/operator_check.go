@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5"
+)
+
+// Finding is one thing that [Sink.Check] looked at.
+type Finding struct {
+	What  string // "server", "store", "table", "bridge"
+	Found string // what is so, in a few words
+	Err   error  // why a bridge would not start, with the cure; nil when nothing stops it
+}
+
+// Check looks at all that [Sink.Lane] and Acquire look at before the first row, and makes, locks and changes nothing. fingerprint is
+// that of the bridge, as in [sink.AcquireRequest]; "" leaves it out. Findings come in an order in which each builds on those before it:
+// the first that could not be looked at is the last.
+func (s *Sink) Check(ctx context.Context, l sink.Lane, fingerprint string) []Finding {
+	var out []Finding
+	add := func(what, found string, err error) bool {
+		if err != nil {
+			c := committer{s: s, lane: l}
+			err = c.fail("check", undone(err), err)
+		}
+		out = append(out, Finding{what, found, err})
+		return err == nil
+	}
+	version, err := s.server(ctx)
+	if !add("server", fmt.Sprintf("Postgres %d.%d", version/10000, version%10000), err) {
+		return out
+	}
+	made, found, err := s.checkStore(ctx)
+	storeFine := add("store", found, err)
+	targets, found, err := s.checkTargets(ctx, l.Tables)
+	if add("table", found, err) && storeFine {
+		found, err = s.checkBridge(ctx, made, l.Bridge, fingerprint, targets)
+		add("bridge", found, err)
+	}
+	return out
+}
+
+// checkStore looks at the sink's own tables, or whether they could be made.
+func (s *Sink) checkStore(ctx context.Context) (made bool, found string, err error) {
+	schema := quote(s.o.Schema)
+	if made, err = s.storeVersion(ctx, s.pool); err != nil {
+		return false, "", err
+	}
+	if made {
+		var lacks []string
+		rows, err := s.pool.Query(ctx, `SELECT t || ' ' || p FROM unnest($1::text[]) t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
+			WHERE to_regclass(t) IS NULL OR NOT has_table_privilege(t, p)`, []string{s.store.bridge, s.store.generation, s.store.position, s.store.committable})
+		if err == nil {
+			lacks, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		if err == nil && len(lacks) > 0 {
+			err = s.denied(fmt.Errorf("missing: %s", strings.Join(lacks, ", ")), s.store.grants(s.role()))
+		}
+		return true, fmt.Sprintf("schema %s, format version %d", schema, Format), err
+	}
+	var exists, mayMake bool
+	var foreign *string
+	err = s.pool.QueryRow(ctx, `SELECT n.oid IS NOT NULL,
+		CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE') ELSE has_schema_privilege(n.oid, 'CREATE') END,
+		(SELECT min(c.relname) FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid AND c.relname IN ('bridge', 'generation', 'position', 'committable', 'audit'))
+		FROM (SELECT) one LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = $1`, s.o.Schema).Scan(&exists, &mayMake, &foreign)
+	switch {
+	case err != nil:
+		return false, "", err
+	case foreign != nil:
+		return false, "", s.foreign(fmt.Errorf("there is %s and no table format", quote(*foreign)))
+	case !mayMake:
+		return false, "", s.denied(errors.New("the right to create is missing"), s.store.script(s.role(), exists))
+	}
+	return false, fmt.Sprintf("schema %s has no tables of flinksink yet: the bridge makes them at its first start", schema), nil
+}
+
+// checkTargets looks at the target tables. targets is nil where one is still to be made.
+func (s *Sink) checkTargets(ctx context.Context, tables []*changelog.Table) (targets []*target, found string, err error) {
+	if s.o.CreateTable {
+		for _, t := range tables {
+			missing, err := s.toBeMade(ctx, t)
+			if err != nil {
+				return nil, "", err
+			}
+			if missing {
+				return nil, fmt.Sprintf("%s does not exist yet: the bridge makes it (Options.CreateTable)", s.name(t).SQL()), nil
+			}
+		}
+	}
+	if targets, err = s.check(ctx, tables); err != nil {
+		return nil, "", err
+	}
+	return targets, targetNames(targets) + ", and every column fits", nil
+}
+
+// toBeMade reports whether a table is missing, and says why it could not be made.
+func (s *Sink) toBeMade(ctx context.Context, t *changelog.Table) (bool, error) {
+	if err := s.checkNames(t); err != nil {
+		return false, &sink.Error{Class: sink.ErrConfig, Err: err}
+	}
+	name := s.name(t)
+	var exists bool
+	var schema *string
+	var mayMake *bool
+	err := s.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL, n.nspname, has_schema_privilege(n.oid, 'CREATE')
+		FROM (SELECT) one LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = coalesce(nullif($2, ''), current_schema())`, name.SQL(), name.schema).
+		Scan(&exists, &schema, &mayMake)
+	switch {
+	case err != nil || exists:
+		return false, err
+	case schema == nil:
+		return false, configf("table %s does not exist, and cannot be made: there is no such schema, or the search_path names none: create the schema, or name another", name.SQL())
+	case mayMake == nil || !*mayMake:
+		return false, configf("table %s does not exist, and role %s may not make it in schema %s: let somebody who may run\n%s", name.SQL(), quote(s.role()), quote(*schema), s.SQL(t))
+	}
+	isKey := keyColumns(t.Schema)
+	for i := range t.Schema.Columns {
+		col := &t.Schema.Columns[i]
+		if s.column(col.Name) == "" {
+			continue
+		}
+		if _, ok := sqlType(&col.Type, rule{key: isKey[i], truncate: s.o.TruncateNanos}); !ok {
+			return false, configf("column %s of type %s cannot be written to Postgres: leave it out in Options.Columns", quote(col.Name), col.Type.String())
+		}
+	}
+	return true, nil
+}
+
+// checkBridge compares the fingerprint with the stored one, as Acquire does.
+func (s *Sink) checkBridge(ctx context.Context, made bool, bridge, of string, targets []*target) (found string, err error) {
+	fresh := fmt.Sprintf("%q has stored nothing yet", bridge)
+	if !made {
+		return fresh, nil
+	}
+	state, err := s.read(ctx, bridge)
+	switch {
+	case err != nil:
+		return "", err
+	case state.Bridge == "":
+		return fresh, nil
+	case of == "":
+	case targets == nil && len(state.Positions) > 0:
+		return "", configf("%q has stored positions, and they are of a table that no longer exists, or of another one: restore it, or give this bridge a name of its own", bridge)
+	case targets != nil && state.Fingerprint != fingerprint(of, targets):
+		return "", configf("the name %q belongs to another bridge (%s), while this one is (%s): give this bridge a name of its own", bridge, state.Fingerprint, fingerprint(of, targets))
+	}
+	return fmt.Sprintf("%q has positions of %d partitions", bridge, len(state.Positions)), nil
+}
