@@ -13,6 +13,8 @@
 //	sink/sinktest            the conformance suite for anybody's sink, a memory sink and store, faults
 //	sink/postgres            rows and positions in one Postgres transaction
 //	bridge                   a franz-go consumer group over the coordinator: the main job in a few lines
+//	bridge/statuspage        a page, JSON and a health check for people on call
+//	bridge/otelbridge        OpenTelemetry metrics
 //	cmd/flinksink            the same parts from a shell
 //	examples                 whole programs that run with go run
 //

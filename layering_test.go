@@ -88,11 +88,14 @@ var rules = []rule{
 	{of: "sink/sinktest", ours: []string{"changelog", "sink"}, reason: "the test kit runs wherever go test runs"},
 	{of: "sink/postgres", ours: []string{"changelog", "sink"}, others: []string{"github.com/jackc/pgx/v5/..."}, reason: "an adapter imports the contract and its own SDK; adapters do not know each other"},
 	{of: "bridge", ours: []string{"changelog", "changelog/ddl", "sink"}, others: []string{"github.com/twmb/franz-go/..."}, reason: "the bridge takes decoder and sink as values and names none"},
+	{of: "bridge/statuspage", ours: []string{"bridge", "sink"}, reason: "it shows what a bridge tells of itself"},
+	{of: "bridge/otelbridge", ours: []string{"bridge", "changelog", "sink"}, others: []string{"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"}, reason: "metrics need the API; which SDK there is, the program says"},
 	{of: "internal/rowtext", ours: []string{"changelog"}, reason: "text of rows, for people"},
 	{of: "internal/capture", ours: []string{"changelog"}, others: []string{"github.com/twmb/franz-go/..."}, reason: "captures are read and loaded without a decoder, so that they can judge decoders"},
 	{of: "testbed/...", ours: []string{"testbed/..."}, others: []string{"github.com/twmb/franz-go/...", "github.com/jackc/pgx/v5/...", "github.com/fergusstrange/embedded-postgres", "golang.org/x/sys/..."}, reason: "servers for tests know nothing of what they test"},
 	{of: "cmd/...", ours: []string{"..."}, others: []string{"..."}, reason: "programs may use everything"},
 	{of: "examples/...", ours: []string{"..."}, others: []string{"..."}, reason: "programs may use everything"},
+	{of: "bench", ours: []string{"..."}, others: []string{"..."}, reason: "programs may use everything"},
 }
 
 // restricted packages have few importers. Tests, which these rules do not bind, may import them all.
@@ -103,7 +106,7 @@ var restricted = []struct {
 }{
 	{"sink/sinktest", []string{"sink/sinktest/...", "cmd/...", "examples/..."}, "the test kit never reaches a user's binary"},
 	{"changelog/format/all", []string{"cmd/...", "examples/..."}, "a user links the formats that he passes and no others"},
-	{"testbed/...", []string{"testbed/...", "cmd/...", "examples/..."}, "servers for tests never reach a user's binary"},
+	{"testbed/...", []string{"testbed/...", "cmd/...", "examples/...", "bench"}, "servers for tests never reach a user's binary"},
 }
 
 func matches(pattern, name string) bool {
@@ -191,6 +194,9 @@ func TestImportLaw_Catches(t *testing.T) {
 		{"bridge", module + "/changelog/format/all", false, "links the formats that he passes"},
 		{"bridge", module + "/testbed/kafka", false, "servers for tests"},
 		{"bridge", "github.com/twmb/franz-go/pkg/kgo", false, ""},
+		{"bridge", "go.opentelemetry.io/otel/metric", false, "names none"},
+		{"bridge/otelbridge", "go.opentelemetry.io/otel/metric", false, ""},
+		{"bridge/otelbridge", "go.opentelemetry.io/otel/sdk/metric", false, "the program says"},
 		{"cmd/flinksink", module + "/changelog/format/all", false, ""},
 		{"sink/elastic", "fmt", true, "has no rule"},
 	} {

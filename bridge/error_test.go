@@ -196,7 +196,7 @@ func TestData_Halts(t *testing.T) {
 		if !errors.Is(err, sink.ErrRejected) || !errors.As(err, &de) || de.Offset != 10 || de.Topic != "texts" || de.Field != "v" {
 			t.Fatalf("got %v", err)
 		}
-		for _, w := range []string{"texts/0 offset 10", "field v", "position of texts/0 to 11"} {
+		for _, w := range []string{"texts/0 offset 10", "field v", "positions skip", "texts:0:10"} {
 			if !strings.Contains(err.Error(), w) {
 				t.Errorf("%q does not say %q", err, w)
 			}

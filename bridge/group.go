@@ -85,7 +85,7 @@ func (m *member) assigned(_ context.Context, cl *kgo.Client, parts map[string][]
 		l.send(event{kind: evSession, done: make(chan struct{})})
 	}
 	if len(added) > 0 {
-		m.r.log.Info("flinksink: assigned", "bridge", m.r.name, "partitions", names(added), "generation", generation)
+		m.r.log.Info("flinksink: assigned", "bridge", m.r.name, "partitions", names(added), "groupGeneration", generation)
 	}
 	if h := m.r.o.Hooks.Assigned; h != nil && len(added) > 0 {
 		h(added)

@@ -47,7 +47,7 @@ func NewCoordinator(ctx context.Context, o Options) (*Coordinator, error) {
 	if err := o.complete(); err != nil {
 		return nil, &Error{Op: "start", Bridge: o.Bridge, Class: ErrConfig, Err: err}
 	}
-	c := &Coordinator{o: o, log: o.Logger, store: o.Store, receipts: make(map[protocol.Receipt]Committable)}
+	c := &Coordinator{o: o, log: o.Logger.With("bridge", o.Bridge, "lane", o.Lane), store: o.Store, receipts: make(map[protocol.Receipt]Committable)}
 	c.m = protocol.New(protocol.Settings{Sinks: len(o.Sinks), Attempts: o.Attempts, AlarmAfter: o.AlarmAfter})
 	for _, d := range o.Sinks {
 		cm, err := d.Sink.Lane(ctx, Lane{Bridge: o.Bridge, Number: o.Lane, Sink: d.Name, Tables: o.Tables, ByteBudget: o.ByteBudget})

@@ -92,7 +92,8 @@ type Hooks struct {
 	Written   func(t string, n, b int) // a batch of n changes and b bytes of table t was taken by every sink
 }
 
-// Report describes one checkpoint that was decided.
+// Report describes what one call of the coordinator decided: mostly one checkpoint. A call that had to acquire anew may decide two, the second
+// without changes; the hooks then hear of both, and Counters sum up over the call.
 type Report struct {
 	Generation GenerationID
 	Checkpoint CheckpointID // 0: there was nothing to save, or the checkpoint is being done again

@@ -107,7 +107,7 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 			}
 		}
 		if err != nil {
-			c.log.Warn("flinksink: discard failed; the next generation rolls back what is left", "bridge", c.o.Bridge, "sink", c.o.Sinks[fx.Sink].Name, "error", err)
+			c.log.Warn("flinksink: discard failed; the next generation rolls back what is left", "generation", c.claim.Generation.ID, "sink", c.o.Sinks[fx.Sink].Name, "error", err)
 			return protocol.Failed{Class: classNumber(err)}
 		}
 		return protocol.Discarded{}
@@ -117,7 +117,7 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 		err := c.committers[fx.Receipt.Sink].Abort(ctx, c.receipts[fx.Receipt])
 		delete(c.receipts, fx.Receipt)
 		if err != nil {
-			c.log.Warn("flinksink: abort failed; the next generation rolls back what is left", "bridge", c.o.Bridge, "sink", c.o.Sinks[fx.Receipt.Sink].Name, "error", err)
+			c.log.Warn("flinksink: abort failed; the next generation rolls back what is left", "generation", c.claim.Generation.ID, "sink", c.o.Sinks[fx.Receipt.Sink].Name, "error", err)
 			return protocol.Failed{Class: classNumber(err)}
 		}
 		return protocol.Aborted{}
@@ -137,7 +137,7 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 	case protocol.Resume:
 		c.o.Source.Resume(fx.Partitions...)
 	case protocol.Alarm:
-		c.log.Error("flinksink: a decided checkpoint cannot be committed", "bridge", c.o.Bridge, "tries", fx.N, "error", c.err)
+		c.log.Error("flinksink: a decided checkpoint cannot be committed", "generation", c.claim.Generation.ID, "tries", fx.N, "error", c.err)
 		if h := c.o.Hooks.Alarm; h != nil {
 			h(c.err, fx.N)
 		}
@@ -171,6 +171,7 @@ func (c *Coordinator) acquire(ctx context.Context, fx protocol.Acquire) protocol
 	if h := c.o.Hooks.Acquired; h != nil {
 		h(claim)
 	}
+	c.log.Info("flinksink: acquired", "generation", claim.Generation.ID, "partitions", len(fx.Partitions), "toSettle", len(claim.Ended))
 	a := protocol.Acquired{Generation: int64(claim.Generation.ID), Positions: claim.Positions}
 	for _, e := range claim.Ended {
 		a.Ended = append(a.Ended, protocol.Ended{Generation: int64(e.ID), Decided: len(e.Decided)})
@@ -261,17 +262,17 @@ func (c *Coordinator) confirm(ctx context.Context) protocol.Event {
 	}
 	yes, err := c.o.Group.Confirm(ctx)
 	if err != nil {
-		c.log.Warn("flinksink: cannot ask the consumer group whether the partitions are still ours", "bridge", c.o.Bridge, "error", err)
+		c.log.Warn("flinksink: cannot ask the consumer group whether the partitions are still ours", "generation", c.claim.Generation.ID, "error", err)
 		return protocol.Failed{Class: classNumber(err)}
 	}
 	if yes {
-		c.log.Warn("flinksink: fenced while still assigned; acquiring again", "bridge", c.o.Bridge, "error", c.err)
+		c.log.Warn("flinksink: fenced while still assigned; acquiring again", "generation", c.claim.Generation.ID, "error", c.err)
 	}
 	return protocol.Confirmed{Yes: yes}
 }
 
 func (c *Coordinator) wait(ctx context.Context, fx protocol.Wait) protocol.Event {
-	c.log.Warn("flinksink: trying again", "bridge", c.o.Bridge, "try", fx.N, "error", c.err)
+	c.log.Warn("flinksink: trying again", "generation", c.claim.Generation.ID, "try", fx.N, "error", c.err)
 	if h := c.o.Hooks.Retry; h != nil {
 		h(c.err, fx.N)
 	}

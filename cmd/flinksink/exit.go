@@ -65,6 +65,7 @@ var flags = strings.NewReplacer(
 	"Options.InstanceID", "--instance",
 	"Options.Interval", "--interval",
 	"Options.Lanes", "--lanes",
+	"Options.Unordered", "--unordered",
 	"kgo.SeedBrokers", "--brokers",
 )
 

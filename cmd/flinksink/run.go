@@ -11,14 +11,15 @@ import (
 
 // runFlags are those of flinksink run.
 type runFlags struct {
-	table    tableFlags
-	broker   brokerFlags
-	target   targetFlags
-	bridge   string
-	instance string
-	interval time.Duration
-	lanes    int
-	untilEnd bool
+	table     tableFlags
+	broker    brokerFlags
+	target    targetFlags
+	bridge    string
+	instance  string
+	interval  time.Duration
+	lanes     int
+	untilEnd  bool
+	unordered bool
 }
 
 func (c *call) run() *cobra.Command {
@@ -54,6 +55,7 @@ decoded stops the bridge, with everything before it checkpointed, and the comman
 	fs.DurationVar(&f.interval, "interval", bridge.DefaultInterval, "longest `TIME` between two checkpoints while there is something to save")
 	fs.BoolVar(&f.untilEnd, "until-end", false, "stop at the last stable offsets that were there at the start")
 	fs.IntVar(&f.lanes, "lanes", 1, "`NUMBER` of lanes that the partitions are spread over, each with a connection of its own")
+	fs.BoolVar(&f.unordered, "unordered", false, "accept a CDC topic of several partitions whose records have no key as far as the table says: each row's changes are in one partition all the same")
 	fs.StringVar(&f.instance, "instance", "", "`ID` of this process among those of the bridge: after a crash it has its partitions back at once; it stays the same over restarts, and no two processes have the same")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doRun(cmd, f) })
 	return cmd
@@ -94,5 +96,6 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 		Interval:   f.interval,
 		Lanes:      f.lanes,
 		UntilEnd:   f.untilEnd,
+		Unordered:  f.unordered,
 	}, func(err error, s bridge.Status) error { return pastRecord(err, f.bridge, &f.target, s) })
 }
