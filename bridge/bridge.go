@@ -122,7 +122,8 @@ type run struct {
 	hard     context.Context
 	stopping chan struct{} // closed when the bridge begins to stop
 	stopOnce sync.Once
-	cause    error // why it stops; set before stopping is closed
+	cause    error  // why it stops; set before stopping is closed
+	abandon  func() // ends what the client has under way
 }
 
 // open makes the client and everything that its callbacks use. No topic is consumed yet.
@@ -132,12 +133,17 @@ func (r *run) open() error {
 	r.m.generation.Store(-1)
 	r.f = &fetcher{r: r, parts: make(map[changelog.Partition]*partition), done: make(chan struct{})}
 	r.hint = &hinter{r: r, more: make(chan struct{}, 1), to: make(map[changelog.Partition]changelog.Position)}
-	cl, err := kgo.NewClient(append(clientOptions(r.in, r.o, r.m), kgo.WithHooks(r.dialed))...)
+	alive, abandon := context.WithCancel(context.Background())
+	r.abandon = abandon
+	opts := append([]kgo.Opt{kgo.WithContext(alive)}, clientOptions(r.in, r.o, r.m)...)
+	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(r.dialed))...)
 	if err != nil {
+		abandon()
 		return &sink.Error{Op: "start", Bridge: r.name, Class: sink.ErrConfig, Err: err}
 	}
 	if err := checkClient(cl); err != nil {
 		cl.Close()
+		abandon()
 		return &sink.Error{Op: "start", Bridge: r.name, Class: sink.ErrConfig, Err: err}
 	}
 	r.cl, r.adm = cl, kadm.NewClient(cl)
@@ -149,6 +155,7 @@ func (r *run) open() error {
 	}
 	if r.grace > rebalance/3 {
 		cl.Close()
+		abandon()
 		return &sink.Error{Op: "start", Bridge: r.name, Class: sink.ErrConfig, Err: fmt.Errorf(
 			"Options.Grace (%s) is more than a third of the group's rebalance timeout (%s): lower it, or raise kgo.RebalanceTimeout", r.grace, rebalance)}
 	}

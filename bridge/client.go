@@ -185,7 +185,12 @@ func (r *run) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = r.cl.LeaveGroupContext(ctx) // it has no news for anybody: the group notices by itself in the end
+	if ctx.Err() != nil {
+		// Close waits for a JoinGroup that is out, which the broker may answer only when the rebalance timeout is over.
+		r.abandon()
+	}
 	r.cl.Close()
+	r.abandon()
 }
 
 // dialed remembers why a broker could last not be reached: the client itself tells only that time is over.

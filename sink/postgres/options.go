@@ -38,6 +38,10 @@ type Options struct {
 	// IdleTimeout is the idle_in_transaction_session_timeout of a checkpoint's transaction: how long the server lets a process that
 	// stopped hold its row locks when nobody ends it. The transaction is idle between two batches, so the longest pause of the
 	// source within a checkpoint has to be shorter; else the checkpoint is done again. Defaults to 5 minutes.
+	//
+	// A successor ends such a transaction at once where its role may (pg_signal_backend, or the same role) and needs this only where not.
+	// It does not end a process that stopped in the middle of a message: the server waits for the rest and is not idle. So give all
+	// processes of a bridge one role.
 	IdleTimeout time.Duration
 
 	// StatementTimeout is the statement_timeout of a checkpoint's transaction. Defaults to what the role or the server has set.

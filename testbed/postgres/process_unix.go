@@ -18,7 +18,8 @@ type process struct {
 
 // launch starts the server's main process as a child of ours.
 func launch(c *config) (*process, error) {
-	log, err := os.Create(c.log)
+	// Processes of a server that was killed still write to it for a moment: each appends, else they would leave holes in the new log.
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,19 +27,22 @@ import (
 	"github.com/flinksink/flinksink/sink/postgres"
 )
 
-// childVariable makes the test binary a bridge that kills itself. It holds a childConfig.
+// childVariable makes the test binary a bridge that kills or stops itself. It holds a childConfig.
 const childVariable = "FLINKSINK_KILLTEST_CHILD"
 
 // childConfig is what a bridge in a child process does, and where it dies.
 type childConfig struct {
 	DDL, To, Into, StoreSchema, Bridge, Instance string
 
-	Step int // number in steps()
+	Step int // number in steps(), -1 for none
 	N    int
+	Stop bool // at the step it stops itself with SIGSTOP, and goes on when it is woken
+
+	LockTimeout, IdleTimeout time.Duration // of postgres.Options
 }
 
-// lastWords are what a child says before it kills itself at a step.
-func lastWords(s step) string { return "killtest: dying at step: " + s.name }
+// lastWords are what a child says before it kills or stops itself at a step.
+func lastWords(s step) string { return "killtest: at step: " + s.name }
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(childVariable); text != "" {
@@ -56,9 +61,13 @@ func child(text string) error {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return err
 	}
-	k := &killer{step: steps()[c.Step], n: c.N}
+	k := &killer{step: step{request: -1}, n: c.N, stop: c.Stop}
+	if c.Step >= 0 {
+		k.step = steps()[c.Step]
+	}
 	k.armed = k.step.hook == ""
-	ctx := context.Background()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
 	conf, err := pgxpool.ParseConfig(c.To)
 	if err != nil {
 		return err
@@ -89,7 +98,7 @@ func child(text string) error {
 	if err != nil {
 		return err
 	}
-	s, err := postgres.New(pool, c.Into, &postgres.Options{Schema: c.StoreSchema})
+	s, err := postgres.New(pool, c.Into, &postgres.Options{Schema: c.StoreSchema, LockTimeout: c.LockTimeout, IdleTimeout: c.IdleTimeout})
 	if err != nil {
 		return err
 	}
@@ -117,19 +126,28 @@ func child(text string) error {
 	return b.Run(ctx)
 }
 
-// killer kills this process at a step.
+// killer kills or stops this process at a step.
 type killer struct {
 	step step
 	n    int
+	stop bool
 
 	mu    sync.Mutex
 	seen  int  // of what n counts
 	armed bool // the hook was called n times, or there is none: messages count
 	next  int  // of step.messages
+	woken bool // the step is behind us
 }
 
-// die does not return.
-func (k *killer) die() {
+// met ends this process, or returns when somebody has woken it.
+func (k *killer) met() {
+	if k.stop {
+		if err := stopHere(func() { fmt.Println(lastWords(k.step)) }); err != nil {
+			fmt.Println("killtest: cannot stop itself:", err)
+			os.Exit(3)
+		}
+		return
+	}
 	fmt.Println(lastWords(k.step))
 	p, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -145,14 +163,15 @@ func (k *killer) die() {
 func (k *killer) hook(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.step.hook != name {
+	if k.step.hook != name || k.woken {
 		return
 	}
 	if k.seen++; k.seen < k.n {
 		return
 	}
 	if len(k.step.messages) == 0 {
-		k.die()
+		k.woken = true
+		k.met()
 	}
 	k.armed = true
 }
@@ -183,42 +202,50 @@ var _ kgo.HookBrokerWrite = (*killer)(nil)
 func (k *killer) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.step.request < 0 || key != k.step.request || err != nil {
+	if k.step.request < 0 || key != k.step.request || err != nil || k.woken {
 		return
 	}
 	if k.seen++; k.seen >= k.n {
-		k.die()
+		k.woken = true
+		k.met()
 	}
 }
 
-// conn is a connection to Postgres that may end the process.
+// conn is a connection to Postgres that may end or stop the process.
 type conn struct {
 	net.Conn
 	k    *killer
-	last atomic.Bool // the next answer is the last thing that arrives
+	last atomic.Bool // the next answer is the one to die or to stop at
 }
 
+// Write goes on, where the process was only stopped, with what was not sent: as late as a request can be.
 func (c *conn) Write(b []byte) (int, error) {
 	if !c.k.fatal(b) {
 		return c.Conn.Write(b)
 	}
+	first := 0
 	switch c.k.step.at {
-	case half:
-		_, _ = c.Conn.Write(b[:len(b)/2])
-	case sent:
-		_, _ = c.Conn.Write(b)
 	case answered:
 		c.last.Store(true)
 		return c.Conn.Write(b)
+	case half:
+		first = len(b) / 2
+	case sent:
+		first = len(b)
 	}
-	c.k.die()
-	return 0, nil
+	n, err := c.Conn.Write(b[:first])
+	c.k.met()
+	if err != nil || n == len(b) {
+		return n, err
+	}
+	more, err := c.Conn.Write(b[n:])
+	return n + more, err
 }
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && c.last.Load() {
-		c.k.die()
+	if n > 0 && c.last.CompareAndSwap(true, false) {
+		c.k.met()
 	}
 	return n, err
 }

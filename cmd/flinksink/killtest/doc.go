@@ -1,5 +1,5 @@
-// Package killtest kills bridges with SIGKILL, again and again, and compares what is in Postgres with what was produced. It holds tests
-// only.
+// Package killtest kills bridges with SIGKILL, stops them with SIGSTOP, takes their servers away, again and again, and compares what is in
+// Postgres with what was produced. It holds tests only.
 //
 // # Overview
 //
@@ -14,6 +14,17 @@
 // broker. And at random moments: the real flinksink run is killed by its parent, alone, with two lanes, and as one of two processes of
 // the bridge.
 //
+// # What bridges survive
+//
+// A zombie stops itself with SIGSTOP at a named step; an heir takes its partitions over and saves all of them; then the zombie is woken
+// and goes on with what it was about to send. With dynamic membership it loses its partitions and joins the group again. With an
+// instance id of its own too; where the heir has the zombie's instance id, one of the two is thrown out of the group and ends. In a third
+// setting the heir's role may not end the zombie's backend, and waits until the server does. Nothing is asserted about how long an heir
+// takes, but that it saves while the zombie is stopped; the log tells the slowest.
+//
+// Postgres is killed with SIGKILL under running bridges, and started again; connections to the broker are cut between and within
+// messages; processes join, leave, crash and stall in one group. No bridge may end of these.
+//
 // # What is compared
 //
 // The oracle is fed by the writers, with the offsets that the broker answered them; no decoder of ours has a part in it. After
@@ -26,8 +37,10 @@
 //
 // FLINKSINK_POSTGRES names the server and is required; FLINKSINK_KAFKA adds a run with a real Kafka broker; FLINKSINK_LONG=1 has
 // more rounds; FLINKSINK_SEED repeats what was produced and where bridges were to die, though not the moments of the random ones.
+// Processes are stopped only where there is SIGSTOP, so not on Windows.
 //
 // # Not covered
 //
-// Brokers and servers that die, machines that lose power, processes that are stopped and go on later.
+// Brokers that die, machines that lose power. Zombies that are stopped within a message to Postgres while nobody may end their backend: what
+// they hold is held until they go on.
 package killtest

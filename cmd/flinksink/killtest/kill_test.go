@@ -45,6 +45,7 @@ type world struct {
 	to        string
 	flinksink string
 	session   time.Duration // session timeout, the lowest that the broker allows
+	rebalance time.Duration // rebalance timeout: how long the living wait for those who died while they joined
 	size      size
 	seed      uint64
 }
@@ -62,8 +63,9 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// Bridges are killed at every step and at random, and the tables are what was produced.
-func TestKill(t *testing.T) {
+// server returns the connection string of the Postgres that tests may fill.
+func server(t *testing.T) string {
+	t.Helper()
 	to := os.Getenv(postgres.Env)
 	if to == "" {
 		t.Skipf("%s is not set: it names a Postgres server that tests may fill, e.g. postgres://postgres@127.0.0.1:5432/postgres; ./test starts one", postgres.Env)
@@ -71,25 +73,37 @@ func TestKill(t *testing.T) {
 	if !strings.Contains(to, "://") {
 		t.Fatalf("%s has to be a URL here: it is handed to flinksink run --to", postgres.Env)
 	}
+	return to
+}
+
+// broker starts a broker in a process of its own.
+func broker(t *testing.T, dir string) string {
+	t.Helper()
+	cmd, err := kafka.Command(t.Context(), dir, kafka.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := kafka.Start(t.Context(), cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Stop)
+	return b.Addr()
+}
+
+// Bridges are killed at every step and at random, and the tables are what was produced.
+func TestKill(t *testing.T) {
+	to := server(t)
 	n := seed(t)
 	dir := t.TempDir()
 	bin, err := build(t.Context(), dir, "cmd/flinksink")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{to: to, flinksink: bin, size: sizes(), seed: n}
+	w := world{to: to, flinksink: bin, size: sizes(), seed: n, rebalance: time.Minute}
 	t.Run("kfake", func(t *testing.T) {
-		cmd, err := kafka.Command(t.Context(), dir, kafka.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := kafka.Start(t.Context(), cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(b.Stop)
 		w := w
-		w.name, w.brokers, w.session = fmt.Sprintf("killtest_%d", os.Getpid()), b.Addr(), 1500*time.Millisecond
+		w.name, w.brokers, w.session = fmt.Sprintf("killtest_%d", os.Getpid()), broker(t, dir), 1500*time.Millisecond
 		w.run(t)
 	})
 	t.Run("kafka", func(t *testing.T) {
@@ -344,7 +358,7 @@ func (l *life) until(ps []*process, what string, holds func() (bool, error)) {
 // shared reports that each process owns a partition.
 func (l *life) shared(ps []*process) func() (bool, error) {
 	return func() (bool, error) {
-		owners, err := l.s.owners(l.t.Context())
+		owners, err := l.s.owners(l.t.Context(), false)
 		for _, p := range ps {
 			if owners[p.cmd.Process.Pid] == 0 {
 				return false, err
@@ -362,8 +376,15 @@ func (l *life) caughtUp() (bool, error) {
 
 // end reads the rest and compares everything.
 func (l *life) end() {
+	l.conclude(l.w.size.changes)
+	l.sane()
+}
+
+// conclude has the writers write so many changes in all, has two bridges read to the end, and compares everything.
+func (l *life) conclude(changes int) {
+	l.t.Helper()
 	ctx := l.t.Context()
-	if err := l.s.finish(ctx, l.w.size.changes); err != nil {
+	if err := l.s.finish(ctx, changes); err != nil {
 		l.t.Fatal(err)
 	}
 	var ps []*process
@@ -392,15 +413,14 @@ func (l *life) end() {
 	if err := l.s.ends(ctx); err != nil {
 		l.t.Errorf("at the end: %v", err)
 	}
-	l.sane()
+	if n := l.s.truth.behind(); n > 0 {
+		l.t.Errorf("%d committed changes are not below the last stable offsets: a mistake of the test", n)
+	}
 }
 
 // sane makes sure that the test met what it is about.
 func (l *life) sane() {
 	w := l.s.truth
-	if n := w.behind(); n > 0 {
-		l.t.Errorf("%d committed changes are not below the last stable offsets: a mistake of the test", n)
-	}
 	if missed := l.a.missed(); len(missed) > 0 {
 		l.t.Errorf("no bridge died at %q", missed)
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -70,6 +71,24 @@ func (p *process) kill() {
 	<-p.done
 }
 
+// terminate asks the process to end, and makes sure that it ends well: with a last checkpoint, or saying that there was no time for one.
+func (p *process) terminate(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatalf("%v: %s", err, p.tail())
+	}
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.kill()
+		t.Fatalf("the bridge does not end when it is told to: %s", p.tail())
+	}
+	well := p.cmd.ProcessState.Success() || strings.Contains(p.out.String(), "the bridge stopped without a last checkpoint")
+	if !well || p.killed() || p.raced() {
+		t.Fatalf("the bridge that was told to end failed: %s", p.tail())
+	}
+}
+
 func (p *process) over() bool {
 	select {
 	case <-p.done:
@@ -109,7 +128,14 @@ func build(ctx context.Context, dir, pkg string) (string, error) {
 // dying starts a bridge that dies at the nth occurrence of a step.
 func (s *subject) dying(t *testing.T, instance string, step, n int) *process {
 	t.Helper()
-	text, err := json.Marshal(childConfig{DDL: s.ddl, To: s.to, Into: s.into, StoreSchema: s.own, Bridge: s.topic, Instance: instance, Step: step, N: n})
+	return s.child(t, childConfig{To: s.to, Instance: instance, Step: step, N: n})
+}
+
+// child starts this test binary as a bridge.
+func (s *subject) child(t *testing.T, c childConfig) *process {
+	t.Helper()
+	c.DDL, c.Into, c.StoreSchema, c.Bridge = s.ddl, s.into, s.own, s.topic
+	text, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	commit   = "commit"
+	commit   = "commit\x00" // the whole statement: the names of tables begin like it
 	acquires = "last_generation = last_generation + 1"
 	lots     = 2048 // bytes that no statement without rows has
 )

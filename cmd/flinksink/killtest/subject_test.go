@@ -116,8 +116,9 @@ func newSubject(t *testing.T, w *world, keyed bool, seed uint64) *subject {
 	s.ddl = head + fmt.Sprintf(`'topic' = '%s',
   'properties.bootstrap.servers' = '%s',
   'properties.session.timeout.ms' = '%d',
-  'properties.heartbeat.interval.ms' = '300'
-)`, s.topic, s.brokers, w.session.Milliseconds())
+  'properties.heartbeat.interval.ms' = '300',
+  'properties.max.poll.interval.ms' = '%d'
+)`, s.topic, s.brokers, w.session.Milliseconds(), w.rebalance.Milliseconds())
 	s.file = filepath.Join(t.TempDir(), kind+".sql")
 	if err := os.WriteFile(s.file, []byte(s.ddl), 0o644); err != nil {
 		t.Fatal(err)
@@ -326,14 +327,14 @@ func (s *subject) amiss(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// owners returns how many partitions each process owns, by its number.
-func (s *subject) owners(ctx context.Context) (map[int]int, error) {
+// owners returns how many partitions each process owns, by its number; with saved, only those that it has saved since it owns them.
+func (s *subject) owners(ctx context.Context, saved bool) (map[int]int, error) {
 	out := map[int]int{}
 	if made, err := s.made(ctx, s.pool); err != nil || !made {
 		return out, err
 	}
 	rows, err := s.pool.Query(ctx, fmt.Sprintf(`SELECT g.owner FROM %[1]s.position p JOIN %[1]s.generation g ON g.bridge = p.bridge AND g.id = p.owner
-		WHERE p.bridge = $1`, s.own), s.topic)
+		WHERE p.bridge = $1 AND (NOT $2 OR p.generation = p.owner)`, s.own), s.topic, saved)
 	if err != nil {
 		return nil, err
 	}
