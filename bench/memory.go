@@ -146,7 +146,7 @@ func (b *bench) memory(ctx context.Context) error {
 	for _, a := range s.about {
 		b.say("  %s", a)
 	}
-	b.say("  what the client has fetched and not yet given to the bridge (kgo.FetchMaxBytes, 16 MiB) comes on top of the budget")
+	b.say("  what the client has fetched and not yet given to the bridge (kgo.FetchMaxBytes, 4 MiB) comes on top of the budget")
 	w := b.table("byte budget", "records", "largest checkpoint", "checkpoints", "live heap, peak", "by quarter", "heap with garbage, peak", "resident, peak", "rows/s")
 	var all []usage
 	for i, budget := range []int{0, 1 << 30} {

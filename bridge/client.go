@@ -26,8 +26,10 @@ func clientOptions(in Input, o Options, m *member) []kgo.Opt {
 		kgo.FetchMaxWait(500 * time.Millisecond),
 		// How soon partitions that are added to a topic are read; the default is 5 minutes.
 		kgo.MetadataMaxAge(30 * time.Second),
-		kgo.FetchMaxBytes(16 << 20),
-		kgo.FetchMaxPartitionBytes(4 << 20),
+		// A record keeps the whole answer alive that it came in, and the lanes' budgets count records: large answers would hold more than the
+		// budgets say. A record larger than this still comes, alone.
+		kgo.FetchMaxBytes(4 << 20),
+		kgo.FetchMaxPartitionBytes(1 << 20),
 	}
 	opts = append(opts, in.Client...)
 	opts = append(opts, o.Client...)
