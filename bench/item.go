@@ -67,7 +67,7 @@ type phase struct {
 // read makes ready of the topic: rows meet the index of the table in the order in which a consumer meets them, whoever writes them.
 func (p *phase) read(ctx context.Context, broker string) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(broker, ",")...), kgo.ConsumeTopics(p.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(4<<20)) // as a bridge fetches
+		kgo.FetchMaxBytes(4<<20), kgo.FetchMaxPartitionBytes(1<<20)) // as a bridge fetches
 	if err != nil {
 		return err
 	}
