@@ -335,7 +335,7 @@ func (l *lane) halt(b *bad) error {
 	}
 	return &sink.Error{Op: "decode", Bridge: l.r.name, Position: &b.pos, Class: sink.ErrRejected, Err: fmt.Errorf(
 		"%w; everything before it is checkpointed. To get past it, correct the table's definition or its format options if the record is as it should be, "+
-			"or skip this record: flinksink positions skip --bridge NAME --store URL %s:%d:%d, or the store's Skip", b.err, b.pos.Topic, b.pos.Partition.Partition, b.pos.Offset)}
+			"or skip this record, %s:%d:%d, by 'flinksink positions skip' or the store's Skip", b.err, b.pos.Topic, b.pos.Partition.Partition, b.pos.Offset)}
 }
 
 // acquire adds the pending partitions to the coordinator and starts reading them. When it is cut short they stay pending: to acquire

@@ -29,7 +29,7 @@ type Input struct {
 	// Start says where a partition is read from that nothing is stored for. Once a position is stored, it alone counts.
 	Start Start
 	// NullKeys says that the records have no key by which a row's changes are all in one partition. FromTable sets it for a table
-	// that names no key format.
+	// that names no key format, or key.fields that are not of its PRIMARY KEY.
 	NullKeys bool
 	// Group is the consumer group that the table names, "" for none; see Options.Group.
 	Group string
@@ -46,7 +46,7 @@ func FromTable(t *ddl.Table, d changelog.Decoder) (Input, error) {
 			errs = append(errs, err)
 		}
 	}
-	in := Input{Decoder: d, Group: GroupID(t), NullKeys: t.Options["key.format"] == ""}
+	in := Input{Decoder: d, Group: GroupID(t), NullKeys: scattered(t)}
 	var err error
 	add(CheckOptions(t))
 	in.Topics, in.Pattern, err = Topics(t)
@@ -59,6 +59,23 @@ func FromTable(t *ddl.Table, d changelog.Decoder) (Input, error) {
 		return Input{}, errors.Join(errs...) // each is a *sink.Error that says where it comes from
 	}
 	return in, nil
+}
+
+// scattered reports a table whose records do not keep the changes of a row in one partition: they have no key, or one with columns that are not
+// of the PRIMARY KEY, so that an update of such a column moves the row to another partition.
+func scattered(t *ddl.Table) bool {
+	if t.Options["key.format"] == "" {
+		return true
+	}
+	if len(t.PrimaryKey) == 0 {
+		return false
+	}
+	for _, f := range strings.Split(t.Options["key.fields"], ";") {
+		if f = strings.TrimSpace(f); f != "" && !slices.Contains(t.PrimaryKey, f) {
+			return true
+		}
+	}
+	return false
 }
 
 // The defaults of [Options].

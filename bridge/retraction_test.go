@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -542,10 +543,23 @@ func TestStart_NoOrderOfRows(t *testing.T) {
 	for with, want := range map[string]bool{
 		`'connector' = 'kafka', 'format' = 'json'`:                                             true,
 		`'connector' = 'kafka', 'format' = 'json', 'key.format' = 'json', 'key.fields' = 'id'`: false,
+		`'connector' = 'kafka', 'format' = 'json', 'key.format' = 'json', 'key.fields' = 'v'`:  false, // rows without a PRIMARY KEY are equal in all columns
 	} {
 		in, err := FromTable(table(t, with+`, 'topic' = 'texts', 'properties.bootstrap.servers' = 'a:1'`), newRows())
 		if err != nil || in.NullKeys != want {
 			t.Errorf("%s: null keys %v, %v", with, in.NullKeys, err)
+		}
+	}
+	// An update of customer moves the row to another partition.
+	for fields, want := range map[string]bool{"id": false, "customer": true, "id;customer": true} {
+		parsed, err := ddl.Find(`CREATE TABLE x (id BIGINT, customer STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'kafka', 'topic' = 'texts',
+			'properties.bootstrap.servers' = 'a:1', 'value.format' = 'debezium-json', 'key.format' = 'json', 'key.fields' = '`+fields+`')`, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := FromTable(parsed, newRows())
+		if err != nil || in.NullKeys != want {
+			t.Errorf("key.fields %s: null keys %v, %v", fields, in.NullKeys, err)
 		}
 	}
 }

@@ -59,6 +59,25 @@ func (s *Sink) acquireFor(ctx context.Context, r sink.AcquireRequest) (sink.Clai
 	return claim, nil
 }
 
+// sameTarget finds at the start what Acquire would only find when a partition comes: that the stored positions of a bridge are of another table. A
+// process that waits as a standby would else say so at the failover that needs it.
+func (s *Sink) sameTarget(ctx context.Context, bridge string, targets []*target) error {
+	var stored string
+	err := s.pool.QueryRow(ctx, "SELECT fingerprint FROM "+s.store.bridge+" WHERE name = $1", bridge).Scan(&stored)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at := strings.Index(stored, ` into "`)
+	if mine := targetNames(targets); at >= 0 && !strings.HasSuffix(stored, " into "+mine) {
+		return configf("the name %q belongs to a bridge that writes into %s, while this one writes into %s: give this bridge a name of its own",
+			bridge, stored[at+len(" into "):], mine)
+	}
+	return nil
+}
+
 // fingerprint appends the tables that the rows go into, by the names under which the server found them: positions count for these tables
 // and no others. The name that the user wrote would not do: the search_path may lead the same name to another table, and one table has
 // several spellings. The order of the tables does not matter.

@@ -21,7 +21,7 @@ func (e *env) into(searchPath, into string, tb *changelog.Table) (*writer, error
 	}
 	c, err := s.Lane(e.t.Context(), sink.Lane{Bridge: "bridge", Sink: "target", Tables: []*changelog.Table{tb}})
 	if err != nil {
-		e.t.Fatal(err)
+		return nil, err
 	}
 	w := &writer{t: e.t, ctx: e.t.Context(), c: c, table: tb}
 	return w, w.tryAcquire()
@@ -133,10 +133,21 @@ func TestAcquire_SeveralTargets(t *testing.T) {
 		w := &writer{t: t, ctx: t.Context(), c: c, table: one}
 		w.acquire()
 	}
-	c, err := e.lane(e.pool(nil), "", o, one)
+	_, err := e.lane(e.pool(nil), "", o, one)
+	wantConfig(t, err, `"two"`)
+}
+
+// A standby that is given no partition must hear of its mistake at the start, not at the failover.
+func TestLane_OtherTarget(t *testing.T) {
+	e := newEnv(t)
+	e.exec("CREATE TABLE kv (k bigint PRIMARY KEY, v text); CREATE TABLE kv2 (k bigint PRIMARY KEY, v text)")
+	if _, err := e.into(e.schema, "kv", e.anyTable()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.New(e.pool(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = e.schema }), "kv2", e.options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &writer{t: t, ctx: t.Context(), c: c, table: one}
-	wantConfig(t, w.tryAcquire(), `"two"`)
+	_, err = s.Lane(t.Context(), sink.Lane{Bridge: "bridge", Sink: "target", Tables: []*changelog.Table{e.anyTable()}})
+	wantConfig(t, err, `"kv"`, `"kv2"`, "give this bridge a name of its own")
 }

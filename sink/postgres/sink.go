@@ -57,6 +57,9 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 	if err != nil {
 		return nil, c.fail("start", undone(err), err)
 	}
+	if err := s.sameTarget(ctx, l.Bridge, targets); err != nil {
+		return nil, c.fail("start", undone(err), err)
+	}
 	c.targets = targets
 	return c, nil
 }
