@@ -32,7 +32,7 @@ func (c *call) check() *cobra.Command {
 		Short: "Find what would stop a bridge, without starting it",
 		Long: `check looks at everything that run looks at before its first row, and at what would stop it soon after: the table's definition and
 options, brokers, topic and consumer group, database, rights, flinksink's own tables, the target table column by column, and whether
-the stored positions still exist. It takes the flags of run. It writes nothing, makes no table and takes no partition, so it can
+the stored positions still exist. Its flags are among those of run. It writes nothing, makes no table and takes no partition, so it can
 run beside the bridge.
 
 Each line says ok, note (worth knowing), wrong (with the cure) or skip (could not be looked at). The last lines state the guarantee that
