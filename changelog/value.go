@@ -28,6 +28,43 @@ const (
 	KindRow                           // ROW
 )
 
+// ValueKind is the kind of the values of a type: what a row holds where a column of the type is not NULL. It is KindNull for types that no
+// format reads or writes.
+func (r Root) ValueKind() ValueKind {
+	switch r {
+	case RootBoolean:
+		return KindBool
+	case RootTinyInt, RootSmallInt, RootInt, RootBigInt,
+		RootIntervalYearMonth, RootIntervalDayTime:
+		return KindInt
+	case RootFloat:
+		return KindFloat
+	case RootDouble:
+		return KindDouble
+	case RootDecimal:
+		return KindDecimal
+	case RootChar, RootVarchar:
+		return KindString
+	case RootBinary, RootVarbinary:
+		return KindBytes
+	case RootDate:
+		return KindDate
+	case RootTime:
+		return KindTime
+	case RootTimestamp:
+		return KindTimestamp
+	case RootTimestampLTZ:
+		return KindTimestampLTZ
+	case RootArray:
+		return KindArray
+	case RootMap, RootMultiset:
+		return KindMap
+	case RootRow:
+		return KindRow
+	}
+	return KindNull
+}
+
 // Value is one value of a row: a tagged struct in the manner of log/slog.Value, 32 bytes. Scalars, strings and bytes cost no
 // allocation; strings, bytes, arrays, maps and rows point to memory that whoever made the value owns (for a value in a [Batch]:
 // valid until the batch is reset). The zero Value is NULL.

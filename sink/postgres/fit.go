@@ -79,31 +79,10 @@ func fractionUnit(src *changelog.Type, to *pgType, r rule) (unit int64, ok bool)
 	return unit, src.Precision <= keeps || keeps == 6 && r.truncate && !r.key
 }
 
-// kindOf is the kind of the values of a scalar type.
+// kindOf is the kind of the values of a scalar type, KindNull for all others.
 func kindOf(t *changelog.Type) changelog.ValueKind {
-	switch t.Root {
-	case changelog.RootBoolean:
-		return changelog.KindBool
-	case changelog.RootTinyInt, changelog.RootSmallInt, changelog.RootInt, changelog.RootBigInt, changelog.RootIntervalYearMonth, changelog.RootIntervalDayTime:
-		return changelog.KindInt
-	case changelog.RootFloat:
-		return changelog.KindFloat
-	case changelog.RootDouble:
-		return changelog.KindDouble
-	case changelog.RootDecimal:
-		return changelog.KindDecimal
-	case changelog.RootChar, changelog.RootVarchar:
-		return changelog.KindString
-	case changelog.RootBinary, changelog.RootVarbinary:
-		return changelog.KindBytes
-	case changelog.RootDate:
-		return changelog.KindDate
-	case changelog.RootTime:
-		return changelog.KindTime
-	case changelog.RootTimestamp:
-		return changelog.KindTimestamp
-	case changelog.RootTimestampLTZ:
-		return changelog.KindTimestampLTZ
+	if k := t.Root.ValueKind(); k < changelog.KindArray {
+		return k
 	}
 	return changelog.KindNull
 }

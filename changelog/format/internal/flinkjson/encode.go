@@ -82,7 +82,7 @@ func (e *Encoder) value(dst []byte, p *plan, v changelog.Value) ([]byte, *Failur
 		return append(dst, "null"...), nil
 	case v.IsUnchanged():
 		return dst, misfitf("the value was not sent by its source (Unchanged), and JSON has no word for that")
-	case v.Kind() != kindOf(p.root):
+	case v.Kind() != p.root.ValueKind():
 		return dst, misfitf("the row has a value of another type here; the column is " + p.typ.String())
 	}
 	switch p.root {

@@ -10,42 +10,6 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 )
 
-// kindOf is the kind of the values of a type.
-func kindOf(root changelog.Root) changelog.ValueKind {
-	switch root {
-	case changelog.RootBoolean:
-		return changelog.KindBool
-	case changelog.RootTinyInt, changelog.RootSmallInt, changelog.RootInt, changelog.RootBigInt,
-		changelog.RootIntervalYearMonth, changelog.RootIntervalDayTime:
-		return changelog.KindInt
-	case changelog.RootFloat:
-		return changelog.KindFloat
-	case changelog.RootDouble:
-		return changelog.KindDouble
-	case changelog.RootDecimal:
-		return changelog.KindDecimal
-	case changelog.RootChar, changelog.RootVarchar:
-		return changelog.KindString
-	case changelog.RootBinary, changelog.RootVarbinary:
-		return changelog.KindBytes
-	case changelog.RootDate:
-		return changelog.KindDate
-	case changelog.RootTime:
-		return changelog.KindTime
-	case changelog.RootTimestamp:
-		return changelog.KindTimestamp
-	case changelog.RootTimestampLTZ:
-		return changelog.KindTimestampLTZ
-	case changelog.RootArray:
-		return changelog.KindArray
-	case changelog.RootMap, changelog.RootMultiset:
-		return changelog.KindMap
-	case changelog.RootRow:
-		return changelog.KindRow
-	}
-	return changelog.KindNull
-}
-
 // scalar writes a value of a scalar type, which is not NULL and of the type's kind.
 func (e *Encoder) scalar(dst []byte, p *plan, v changelog.Value) ([]byte, *Failure) {
 	switch v.Kind() {
