@@ -196,13 +196,23 @@ func (c *Coordinator) Write(ctx context.Context, b *changelog.Batch, p Progress)
 				Err: errors.New("Progress.To names a partition that the lane does not hold, or goes back: a mistake of the caller")}
 		}
 	}
+	if len(p.Letters) > 0 {
+		i := c.keeper()
+		if i < 0 {
+			c.release(b)
+			return &Error{Op: "write", Bridge: c.o.Bridge, Class: ErrConfig, Err: errors.New("Progress.Letters: no sink of this lane keeps dead letters")}
+		}
+		if err := c.committers[i].(DeadLetterKeeper).WriteDeadLetters(ctx, p.Letters); err != nil {
+			c.release(b)
+			return c.drive(ctx, protocol.WriteFailed{Sink: i, Class: c.fail("write dead letters", i, err).Class, Read: read})
+		}
+	}
 	if b != nil {
 		c.batches = append(c.batches, b)
 		c.bytes += b.Bytes()
 		for i, cm := range c.committers {
 			if err := cm.Write(ctx, b); err != nil {
-				c.fail("write", i, err)
-				return c.drive(ctx, protocol.WriteFailed{Sink: i, Class: classNumber(err), Read: read})
+				return c.drive(ctx, protocol.WriteFailed{Sink: i, Class: c.refused(c.fail("write", i, err)).Class, Read: read})
 			}
 		}
 		if h := c.o.Hooks.Written; h != nil {
@@ -210,13 +220,27 @@ func (c *Coordinator) Write(ctx context.Context, b *changelog.Batch, p Progress)
 		}
 	}
 	c.m.Step(protocol.Advance{To: p.To})
-	n := int64(0)
+	n := Counters{Records: p.Records, Superseded: p.Superseded, Skipped: p.Skipped}
 	if b != nil {
-		n = int64(b.Len())
+		n.Applied = int64(b.Len())
 	}
-	c.counters = c.counters.Add(Counters{Records: p.Records, Read: n + p.Superseded + p.DeadLettered + p.Skipped, Applied: n,
-		Superseded: p.Superseded, DeadLettered: p.DeadLettered, Skipped: p.Skipped})
+	for i := range p.Letters {
+		n.DeadLettered += int64(p.Letters[i].Changes)
+	}
+	n.Read = n.Applied + n.Superseded + n.DeadLettered + n.Skipped
+	c.counters = c.counters.Add(n)
 	return nil
+}
+
+// KeepsDeadLetters reports whether [Progress].Letters may be used: one of the sinks is a [DeadLetterKeeper].
+func (c *Coordinator) KeepsDeadLetters() bool { return c.keeper() >= 0 }
+
+// keeper returns the index of the committer that keeps dead letters, -1 if there is none.
+func (c *Coordinator) keeper() int {
+	return slices.IndexFunc(c.committers, func(cm Committer) bool {
+		_, ok := cm.(DeadLetterKeeper)
+		return ok
+	})
 }
 
 // Checkpoint runs steps 1 to 4. With nothing read and nothing to settle it does nothing.

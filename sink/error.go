@@ -31,6 +31,7 @@ type Error struct {
 	Bridge   string
 	Position *changelog.Position // of the change that is to blame, where known
 	Class    error               // one of the Err values above; nil is ErrUncertain
+	Rejected []Rejection         // of an ErrRejected: the changes that are to blame, where known, at most one a message; see Options.Rejected
 	Err      error               // cause: a native error such as *pgconn.PgError, or a sentence with the cure
 }
 

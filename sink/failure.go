@@ -9,13 +9,22 @@ import (
 // This file turns errors of sinks, stores and sources into the machine's answers.
 
 // fail notes a failure and returns it as an event. sink is -1 for the store, the source and the coordinator itself.
-func (c *Coordinator) fail(op string, sink int, err error) protocol.Event {
+func (c *Coordinator) fail(op string, sink int, err error) protocol.Failed {
 	name := ""
 	if sink >= 0 {
 		name = c.o.Sinks[sink].Name
 	}
 	c.err = c.wrap(op, name, err)
 	return protocol.Failed{Class: classNumber(err)}
+}
+
+// refused asks what is to become of a refusal before the decision.
+func (c *Coordinator) refused(f protocol.Failed) protocol.Failed {
+	var e *Error
+	if f.Class == protocol.Rejected && c.o.Rejected != nil && errors.As(c.err, &e) && c.o.Rejected(e) {
+		f.Class = protocol.Redo
+	}
+	return f
 }
 
 // wrap gives err operation, sink and bridge, unless it has them.

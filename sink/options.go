@@ -47,6 +47,10 @@ type Options struct {
 	Hint func(ctx context.Context, to []changelog.Position)
 	// Release is told each batch that was written once nothing refers to it any more, so that the caller can use it again.
 	Release func(b *changelog.Batch)
+	// Rejected is asked about an ErrRejected of Write, Prepare or Save, in which err.Rejected names the refused changes if the sink
+	// could tell. True has the checkpoint dropped and done again from the saved positions, at once: the caller sees to it that the refused
+	// changes do not come again, or where they are not known, that fewer come at a time until they are. False, and nil, end the lane.
+	Rejected func(err *Error) bool
 	// Hooks observe; see there.
 	Hooks Hooks
 	// Logger hears of retries, fences and settlements. Defaults to silence.
@@ -69,11 +73,11 @@ type Group interface {
 
 // Progress says how far the source has been read by a Write.
 type Progress struct {
-	To           []changelog.Position // next offset to read of each partition that moved
-	Records      int64                // messages that were read, those without a change included
-	Superseded   int64                // changes not in the batch because a later one of the same key made them void
-	DeadLettered int64
-	Skipped      int64 // changes not in the batch because of a filter or the data policy
+	To         []changelog.Position // next offset to read of each partition that moved
+	Records    int64                // messages that were read, those without a change included
+	Superseded int64                // changes not in the batch because a later one of the same key made them void
+	Skipped    int64                // changes not in the batch because of a filter or the data policy
+	Letters    []DeadLetter         // messages that are set aside; the sinks must hold a DeadLetterKeeper
 }
 
 // Hooks are called by the coordinator, each optional, from the goroutine that called it; a hook that blocks blocks the lane. What they

@@ -193,7 +193,7 @@ func (c *Coordinator) prepare(ctx context.Context, fx protocol.Prepare) protocol
 	}
 	got, err := c.committers[fx.Sink].Prepare(ctx, c.cut)
 	if err != nil {
-		return c.fail("prepare", fx.Sink, err)
+		return c.refused(c.fail("prepare", fx.Sink, err))
 	}
 	if got.Empty() {
 		return protocol.Prepared{Sink: fx.Sink, Empty: true}
@@ -210,6 +210,9 @@ func (c *Coordinator) save(ctx context.Context, fx protocol.Save) protocol.Event
 	if h := c.o.Hooks.Prepared; h != nil {
 		h(c.cut)
 	}
+	n := c.superseded()
+	c.counters.Applied -= n
+	c.counters.Superseded += n
 	cp := Checkpoint{ID: CheckpointID(fx.Checkpoint), From: fx.From, To: fx.To, Counters: c.counters}
 	for _, r := range fx.Receipts {
 		cp.Committables = append(cp.Committables, c.receipts[r])
@@ -225,11 +228,27 @@ func (c *Coordinator) save(ctx context.Context, fx protocol.Save) protocol.Event
 	sent := time.Now()
 	if err := c.store.Save(ctx, c.claim.Generation, cp); err != nil {
 		c.unclear = ClassOf(err) == ErrUncertain
-		return c.fail("save", -1, err)
+		return c.refused(c.fail("save", -1, err))
 	}
 	c.report.Save = time.Since(sent)
 	c.decided()
 	return protocol.Saved{}
+}
+
+// superseded asks the sinks how much of what they were given they did not write by itself. A change counts as applied if one of them
+// wrote it.
+func (c *Coordinator) superseded() int64 {
+	least := int64(-1)
+	for _, cm := range c.committers {
+		s, ok := cm.(Superseder)
+		if !ok {
+			return 0
+		}
+		if n := s.Superseded(); least < 0 || n < least {
+			least = n
+		}
+	}
+	return max(least, 0)
 }
 
 // decided notes what the checkpoint that was just saved says.

@@ -164,6 +164,8 @@ func (m *Machine) undecided(c Class, prepared []Receipt) []Effect {
 		return m.cleanUp(prepared, thenRetry, c)
 	case Fenced:
 		return m.cleanUp(nil, thenConfirm, c)
+	case Redo: // no pause: it fails for another reason next time, or not at all
+		return m.cleanUp(prepared, thenAcquire, c)
 	}
 	return m.cleanUp(prepared, thenHalt, c)
 }

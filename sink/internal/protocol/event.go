@@ -17,9 +17,10 @@ const (
 	Rejected               // a change can never succeed
 	Config                 // a setting is wrong
 	Lost                   // what was asked for no longer exists
+	Redo                   // a change was refused before the decision, and will not come again: surely nothing is durable
 )
 
-var classNames = [...]string{"uncertain", "transient", "fenced", "rejected", "config", "lost"}
+var classNames = [...]string{"uncertain", "transient", "fenced", "rejected", "config", "lost", "redo"}
 
 // String returns the class's name in lower case.
 func (c Class) String() string {

@@ -1,0 +1,48 @@
+package sink
+
+import (
+	"context"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+)
+
+// DeadLetter is a message that is set aside because it cannot be decoded, or because one of its changes can never be written. It is the
+// only place where the bytes of a refused message go: they are in no error and no log.
+type DeadLetter struct {
+	changelog.Partition
+	Offset    int64
+	Index     int32 // of the refused change within the message, from 0; -1: the message as a whole
+	Column    string
+	Class     string    // "data": it cannot be decoded; "rejected": the sink refused a change
+	Error     string    // what is wrong, without a row value
+	Timestamp time.Time // of the message; zero where it has none
+	Key       []byte    // nil: none
+	Value     []byte    // nil: a tombstone
+	Headers   []changelog.Header
+	Changes   int // how many changes of the message are not written because of it, at least 1
+}
+
+// DeadLetterKeeper is a [Committer] that keeps dead letters: they become visible with the rows and the positions of the checkpoint that
+// they are written in, or not at all.
+type DeadLetterKeeper interface {
+	// WriteDeadLetters takes letters into the current checkpoint, as Write takes a batch. They stay valid until Prepare or Discard
+	// returns. A letter is never refused because of its content.
+	WriteDeadLetters(ctx context.Context, letters []DeadLetter) error
+}
+
+// Superseder is a [Committer] that writes only the last change of a key where a batch holds several.
+type Superseder interface {
+	// Superseded tells, between Prepare and Save, how many changes written since the last Prepare were not written by themselves because
+	// a later one of the same key made them void.
+	Superseded() int64
+}
+
+// Rejection names a change that a sink can never write.
+type Rejection struct {
+	changelog.Partition
+	Offset int64
+	Index  int32  // of the change within its message, from 0; -1: some change of the message
+	Column string // "" where it is not one column's
+	Reason error  // without a row value
+}
