@@ -33,6 +33,7 @@ const (
 	RootRaw        // RAW('class', 'snapshot'): parsed and printed only
 	RootVariant    // VARIANT (Flink 2.1): parsed and printed only
 	RootStructured // a user-defined type by name, or STRUCTURED<'class', ...>: parsed and printed only
+	RootBitmap     // BITMAP (Flink 2.3): parsed and printed only
 )
 
 // MaxLength is the length of STRING and BYTES.

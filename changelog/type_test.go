@@ -122,6 +122,8 @@ func TestParseType(t *testing.T) {
 		{"ROW()", "ROW<>", ""},
 		{"NULL", "NULL", ""},
 		{"VARIANT NOT NULL", "VARIANT NOT NULL", ""},
+		{"bitmap NOT NULL", "BITMAP NOT NULL", ""},
+		{"ROW<`tables` INT, tables_ INT, `use` INT, `statement` INT, `hash` INT>", "ROW<`tables` INT, tables_ INT, `use` INT, `statement` INT, `hash` INT>", "ROW<`tables` INT, `tables_` INT, `use` INT, `statement` INT, `hash` INT>"},
 		{"RAW('java.lang.Object', 'AB''C=')", "RAW('java.lang.Object', 'AB''C=')", ""},
 		{"STRUCTURED<'com.example.User', name STRING, age INT NOT NULL 'years'>", "STRUCTURED<'com.example.User', name STRING, age INT NOT NULL>",
 			"STRUCTURED<'com.example.User', `name` VARCHAR(2147483647), `age` INT NOT NULL 'years'>"},
@@ -176,6 +178,7 @@ func TestParseType_Errors(t *testing.T) {
 	}{
 		{"", 0, "a Flink type", "the end"},
 		{"  -- only a comment", 19, "a Flink type", "the end"},
+		{"DESCRIPTOR", 0, "a type that a column can have (DESCRIPTOR is of arguments of table functions only)", "DESCRIPTOR"},
 		{"DECIMAL(39, 2)", 8, "a precision from 1 to 38", "39"},
 		{"DECIMAL(0)", 8, "a precision from 1 to 38", "0"},
 		{"DECIMAL(5, 6)", 11, "a scale from 0 to 5", "6"},
@@ -283,7 +286,7 @@ func TestType_Equal(t *testing.T) {
 	types := []string{"INT", "INT NOT NULL", "BIGINT", "CHAR(1)", "CHAR(2)", "DECIMAL(3, 1)", "DECIMAL(3, 2)", "TIME(1)", "TIMESTAMP(1)",
 		"INTERVAL DAY(2)", "INTERVAL DAY(2) TO HOUR", "ARRAY<INT>", "MULTISET<INT>", "ARRAY<INT NOT NULL>", "MAP<INT, INT>", "MAP<INT, BIGINT>",
 		"MAP<BIGINT, INT>", "ROW<a INT>", "ROW<b INT>", "ROW<a BIGINT>", "ROW<a INT, b INT>", "RAW('a', 'b')", "RAW('a', 'c')", "RAW('b', 'b')",
-		"STRUCTURED<'a'>", "STRUCTURED<'a', x INT>", "a", "NULL", "VARIANT"}
+		"STRUCTURED<'a'>", "STRUCTURED<'a', x INT>", "a", "NULL", "VARIANT", "BITMAP"}
 	for i, a := range types {
 		for j, b := range types {
 			if got := parseType(t, a).Equal(parseType(t, b)); got != (i == j) {

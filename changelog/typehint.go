@@ -22,7 +22,7 @@ func (p *typeParser) unknown() error {
 func typeWords() []string {
 	return []string{
 		"INT", "BIGINT", "STRING", "VARCHAR", "CHAR", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "TIMESTAMP", "TIMESTAMP_LTZ", "DATE", "TIME",
-		"SMALLINT", "TINYINT", "BYTES", "BINARY", "VARBINARY", "ROW", "ARRAY", "MAP", "MULTISET", "INTERVAL", "VARIANT", "INTEGER", "NUMERIC",
+		"SMALLINT", "TINYINT", "BYTES", "BINARY", "VARBINARY", "ROW", "ARRAY", "MAP", "MULTISET", "INTERVAL", "VARIANT", "BITMAP", "INTEGER", "NUMERIC",
 		"DEC", "CHARACTER", "STRUCTURED", "RAW",
 	}
 }

@@ -201,6 +201,8 @@ func (p *typeParser) bare(depth int) (Type, error) {
 		return p.structured(depth)
 	case "RAW":
 		return p.raw()
+	case "DESCRIPTOR":
+		return Type{}, p.fail("a type that a column can have (DESCRIPTOR is of arguments of table functions only)")
 	}
 	if reserved(word) {
 		return Type{}, p.unknown()
@@ -231,6 +233,8 @@ func plainType(word string) Root {
 		return RootNull
 	case "VARIANT":
 		return RootVariant
+	case "BITMAP":
+		return RootBitmap
 	}
 	return RootInvalid
 }

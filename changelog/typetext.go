@@ -206,6 +206,8 @@ func (r Root) name() string {
 		return "NULL"
 	case RootVariant:
 		return "VARIANT"
+	case RootBitmap:
+		return "BITMAP"
 	}
 	return "INVALID"
 }

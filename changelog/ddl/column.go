@@ -2,6 +2,8 @@ package ddl
 
 import (
 	"strings"
+
+	"github.com/flinksink/flinksink/changelog"
 )
 
 // definition is a table with the offsets that the mistakes found at its end need.
@@ -85,8 +87,12 @@ func (p *parser) column(d *definition) (err error) {
 		d.noType = p.tok.start + 1
 		return nil
 	default:
+		typeAt := p.tok.start
 		if c.Type, err = p.dataType(); err != nil {
 			return err
+		}
+		if holdsInterval(&c.Type) && d.table.Catalog == "" {
+			return p.mistake(typeAt, "Flink takes no INTERVAL in a CREATE TABLE; a table that has one was made otherwise, so use what SHOW CREATE TABLE prints of it, with its full name (`catalog`.`database`.`table`)")
 		}
 		if p.accept("METADATA") {
 			c.Metadata = c.Name
@@ -110,6 +116,23 @@ func (p *parser) column(d *definition) (err error) {
 	d.table.Columns = append(d.table.Columns, c)
 	d.columnAt = append(d.columnAt, at)
 	return nil
+}
+
+// holdsInterval reports an INTERVAL anywhere in a type. Flink's grammar has none where a column's type stands, but a table can have such columns:
+// those of CREATE TABLE AS, and of the Table API. SHOW CREATE TABLE prints them, under the table's full name.
+func holdsInterval(t *changelog.Type) bool {
+	if t == nil {
+		return false
+	}
+	if t.Root == changelog.RootIntervalYearMonth || t.Root == changelog.RootIntervalDayTime {
+		return true
+	}
+	for i := range t.Fields {
+		if holdsInterval(&t.Fields[i].Type) {
+			return true
+		}
+	}
+	return holdsInterval(t.Key) || holdsInterval(t.Elem)
 }
 
 // constraint reads a PRIMARY KEY. With a column it is the one of that column, else it lists its columns.

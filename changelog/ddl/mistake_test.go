@@ -239,6 +239,28 @@ func TestUnknownTypes(t *testing.T) {
 	}
 }
 
+// TestInterval: Flink's own CREATE TABLE cannot say it, what SHOW CREATE TABLE prints can.
+func TestInterval(t *testing.T) {
+	for _, typ := range []string{"INTERVAL MONTH", "INTERVAL SECOND(3) NOT NULL", "INTERVAL YEAR(4) TO MONTH", "INTERVAL DAY(3) TO SECOND(3)",
+		"ARRAY<INTERVAL MONTH>", "MAP<STRING, INTERVAL MONTH>", "MAP<INTERVAL MONTH, INT>", "ROW<a INT, b ROW<c INTERVAL MONTH>>", "INTERVAL MONTH MULTISET"} {
+		for _, name := range []string{"t", "db.t"} {
+			_, err := Parse("CREATE TABLE " + name + " (\n  a " + typ + ", b INT)")
+			if err == nil || !strings.Contains(err.Error(), "line 2, column 5: Flink takes no INTERVAL in a CREATE TABLE") || !strings.Contains(err.Error(), "use what SHOW CREATE TABLE prints") {
+				t.Errorf("%s in %s: %v", typ, name, err)
+			}
+		}
+		if _, err := Parse("CREATE TABLE `c`.`db`.`t` (`a` " + typ + ")"); err != nil {
+			t.Errorf("%s as SHOW CREATE TABLE prints it: %v", typ, err)
+		}
+	}
+	if _, err := Parse("CREATE TABLE t (ts TIMESTAMP(3), d AS ts - INTERVAL '1' DAY, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)"); err != nil {
+		t.Errorf("in expressions: %v", err)
+	}
+	if _, err := Parse("CREATE TABLE t (a DESCRIPTOR)"); err == nil || !strings.Contains(err.Error(), "table functions") {
+		t.Errorf("DESCRIPTOR: %v", err)
+	}
+}
+
 // TestCreateOfNothing: a CREATE of something that Flink does not create is a slip of the pen, and not a statement to skip.
 func TestCreateOfNothing(t *testing.T) {
 	const expected = "expected TABLE, or what else Flink creates (VIEW, FUNCTION, CATALOG, DATABASE, MODEL, MATERIALIZED TABLE), found "

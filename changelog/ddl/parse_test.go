@@ -261,6 +261,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("CREATE TABLE t (a INT) WITH ('x' = U&'\\0041' UESCAPE '!', 'y' = N'z' 'w')")
 	f.Add("CREATE TABLE t (a AS CASE WHEN x THEN ARRAY[1,2][1] END COMMENT 'c') LIKE u (INCLUDING ALL)")
 	f.Add("CREATE TABLE `a``b`.c (r ROW<x MAP<STRING, TIME(3)> 'c', y RAW('a', 'b')>, PRIMARY KEY (r) NOT ENFORCED) PARTITIONED BY (r)")
+	f.Add("CREATE TABLE `c`.`d`.`t` (`a` INTERVAL SECOND(3) NOT NULL, `b` BITMAP, `c` ROW<`use` INTERVAL MONTH>)")
+	f.Add("CREATE TABLE t (a DESCRIPTOR, b INTERVAL YEAR)")
 	f.Add("CREATE TABLE t (a INT)\nCREATE TABLE u (a INT)\n/* */ -- \n // '")
 	f.Fuzz(func(t *testing.T, text string) {
 		tables, err := Parse(text)

@@ -18,14 +18,17 @@ import (
 
 // notWritten are the cases whose records are not made again, and why.
 var notWritten = map[string]string{
-	"debezium_real":               "Debezium wrote it, with members that Flink never writes",
-	"upsert_raw_key_3_partitions": "the format raw is not written yet",
-	"upsert_raw_key_bigint":       "the format raw is not written yet",
-	"upsert_raw_value":            "the format raw is not written yet",
+	"debezium_real": "Debezium wrote it, with members that Flink never writes",
+	"canal_real":    "Canal wrote it, with members that Flink never writes",
+	"maxwell_real":  "Maxwell wrote it, with members that Flink never writes",
+	"ogg_real":      "GoldenGate wrote it, with members that Flink never writes",
 }
 
 // lossy are values that a decoder cannot read as they were written, as Flink's cannot.
 var lossy = map[string]*strings.Replacer{
+	"canal_types":    strings.NewReplacer(`:-0.0,`, `:0.0,`),
+	"maxwell_types":  strings.NewReplacer(`:-0.0,`, `:0.0,`),
+	"ogg_types":      strings.NewReplacer(`:-0.0,`, `:0.0,`),
 	"debezium_types": strings.NewReplacer(`:-0.0,`, `:0.0,`), // its numbers are read as BigDecimals, which have no negative zero
 }
 
@@ -38,13 +41,16 @@ func TestEncode_AsFlinkWrote(t *testing.T) {
 			tab := table(t, dir)
 			e, err := format.NewEncoder(tab, formats, nil)
 			if why, ok := notWritten[name]; ok {
-				if err == nil && name != "debezium_real" {
+				if err == nil && !strings.HasSuffix(name, "_real") {
 					t.Errorf("an encoder, in spite of: %s", why)
 				}
 				t.Skip(why)
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if _, failed := failing(t, dir); len(failed) > 0 {
+				t.Skip("Flink could not read what it wrote: see TestEncode_WhatFlinkCannotRead")
 			}
 			d, err := format.New(tab, formats, nil)
 			if err != nil {

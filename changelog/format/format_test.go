@@ -62,7 +62,7 @@ func TestNew_Refuses(t *testing.T) {
 		{kv, "'connector' = 'jdbc'", "'connector' must be 'kafka' or 'upsert-kafka'"},
 		{kv, "'connector' = 'kafka'", "'format' or 'value.format'"},
 		{kv, kafka + ", 'value.format' = 'json'", "drop one of them"},
-		{kv, "'connector' = 'kafka', 'format' = 'xml'", "'json', 'raw'"},
+		{kv, "'connector' = 'kafka', 'format' = 'xml'", "'json', 'maxwell-json'"},
 		{kvPK, kafka, "drop the PRIMARY KEY"},
 		{kv, kafka + ", 'key.fields' = 'k'", "set 'key.format'"},
 		{kv, kafka + ", 'key.format' = 'json'", "needs 'key.fields'"},

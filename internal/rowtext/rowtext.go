@@ -1,7 +1,7 @@
 // Package rowtext prints changes as lines of JSON in the form of the captured files read.jsonl, changelog.jsonl and final.jsonl, which
 // Flink's own answers are kept in, so that both can be compared byte for byte or by eye.
 //
-// A scalar is the text of CAST(x AS STRING), BYTES are lower-case hexadecimal digits, ARRAY is a JSON array, ROW a JSON object, MAP and
+// A scalar is the text of CAST(x AS STRING), also where that misprints a year beyond 0 to 9999; BYTES are lower-case hexadecimal digits, ARRAY is a JSON array, ROW a JSON object, MAP and
 // MULTISET a JSON array of [key, value] pairs sorted by key, NULL is null. A column whose value the source did not send is left out.
 package rowtext
 
@@ -17,15 +17,34 @@ import (
 
 // AppendChange appends {"op":"+I","partition":0,"offset":0,"row":{...}}, without a line break.
 func AppendChange(dst []byte, t *changelog.Table, c *changelog.Change) []byte {
+	return appendChange(dst, t, c, false)
+}
+
+// AppendChangeOfTopic is AppendChange with "topic":"..." before the partition, for output that holds several topics.
+func AppendChangeOfTopic(dst []byte, t *changelog.Table, c *changelog.Change) []byte {
+	return appendChange(dst, t, c, true)
+}
+
+func appendChange(dst []byte, t *changelog.Table, c *changelog.Change, topic bool) []byte {
 	dst = append(dst, `{"op":"`...)
 	dst = append(dst, c.Kind.String()...)
-	dst = append(dst, `","partition":`...)
-	dst = strconv.AppendInt(dst, int64(c.Partition.Partition), 10)
-	dst = append(dst, `,"offset":`...)
-	dst = strconv.AppendInt(dst, c.Offset, 10)
+	dst = append(dst, `",`...)
+	dst = AppendPosition(dst, c.Partition, c.Offset, topic)
 	dst = append(dst, `,"row":`...)
 	dst = AppendRow(dst, t.Schema, c.Row)
 	return append(dst, '}')
+}
+
+// AppendPosition appends "partition":0,"offset":0, with the topic before it if that is wanted.
+func AppendPosition(dst []byte, p changelog.Partition, offset int64, topic bool) []byte {
+	if topic {
+		dst = append(dst, `"topic":`...)
+		dst = append(AppendString(dst, p.Topic), ',')
+	}
+	dst = append(dst, `"partition":`...)
+	dst = strconv.AppendInt(dst, int64(p.Partition), 10)
+	dst = append(dst, `,"offset":`...)
+	return strconv.AppendInt(dst, offset, 10)
 }
 
 // AppendRow appends the row as a JSON object, columns in the order of the schema.
@@ -76,7 +95,36 @@ func AppendValue(dst []byte, t *changelog.Type, v changelog.Value) []byte {
 		return AppendString(dst, v.Str())
 	}
 	var buf [64]byte
-	return AppendString(dst, string(changelog.AppendText(buf[:0], t, v)))
+	return AppendString(dst, string(appendText(buf[:0], t, v)))
+}
+
+// appendText appends the text of the cast, which prints a year by its last four decimal places, each as the character so many after '0', also
+// before it: 12024 is 2024, and -44 is 00,, (two characters four before '0').
+func appendText(dst []byte, t *changelog.Type, v changelog.Value) []byte {
+	var days int64
+	switch v.Kind() {
+	case changelog.KindDate:
+		days = v.Date()
+	case changelog.KindTimestamp, changelog.KindTimestampLTZ:
+		sec, _ := v.Timestamp()
+		days = sec / 86400
+		if sec%86400 < 0 {
+			days--
+		}
+	default:
+		return changelog.AppendText(dst, t, v)
+	}
+	year, _, _ := changelog.CivilOf(days)
+	start := len(dst)
+	dst = changelog.AppendText(dst, t, v)
+	if year >= 0 && year <= 9999 {
+		return dst
+	}
+	rest := start + 1 + bytes.IndexByte(dst[start+1:], '-') // the sign of the year may be one too
+	for i, place := range [...]int64{1000, 100, 10, 1} {
+		dst[start+i] = byte('0' + year/place%10)
+	}
+	return append(dst[:start+4], dst[rest:]...)
 }
 
 var countType = changelog.Type{Root: changelog.RootInt}

@@ -2,6 +2,7 @@ package rowtext
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -39,6 +40,34 @@ func TestAppendChange(t *testing.T) {
 	}
 	if !json.Valid([]byte(got)) {
 		t.Error("no JSON")
+	}
+	want = strings.Replace(want, `"partition"`, `"topic":"t","partition"`, 1)
+	if got := string(AppendChangeOfTopic(nil, &changelog.Table{Schema: s}, &c)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// What Flink 2.2 printed for years beyond 0 to 9999.
+func TestAppendValue_Years(t *testing.T) {
+	date := changelog.Type{Root: changelog.RootDate}
+	for _, c := range []struct {
+		year int64
+		want string
+	}{{0, "0000"}, {9999, "9999"}, {10000, "0000"}, {12024, "2024"}, {-1, "000/"}, {-44, "00,,"}} {
+		days := changelog.DaysOf(c.year, 3, 15)
+		if got, want := string(AppendValue(nil, &date, changelog.DateValue(days))), `"`+c.want+`-03-15"`; got != want {
+			t.Errorf("DATE of year %d: %s, want %s", c.year, got, want)
+		}
+		want := `"` + c.want + `-03-15 23:59:59.123"`
+		for _, typ := range []changelog.Type{{Root: changelog.RootTimestamp, Precision: 3}, {Root: changelog.RootTimestampLTZ, Precision: 3}} {
+			v := changelog.TimestampValue(days*86400+86399, 123e6)
+			if typ.Root == changelog.RootTimestampLTZ {
+				v = changelog.TimestampLTZValue(days*86400+86399, 123e6)
+			}
+			if got := string(AppendValue(nil, &typ, v)); got != want {
+				t.Errorf("%s of year %d: %s, want %s", typ, c.year, got, want)
+			}
+		}
 	}
 }
 

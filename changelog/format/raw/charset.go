@@ -3,6 +3,7 @@ package raw
 import (
 	"encoding/binary"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -152,4 +153,54 @@ func malformed(p []byte) int {
 		return 3
 	}
 	return 1
+}
+
+// encode appends s in the charset, as java.lang.String encodes it: what the charset does not have becomes a question mark, in UTF-16 U+FFFD,
+// and clean is false. s is UTF-8 with lone surrogates in their three-byte form, which no charset has; other bytes that are no UTF-8 count as
+// such characters too, one a byte.
+func (c charset) encode(dst, s []byte) (out []byte, clean bool) {
+	if c == utf8Charset && utf8.Valid(s) {
+		return append(dst, s...), true
+	}
+	if c == utf16Charset && len(s) > 0 {
+		dst = append(dst, 0xFE, 0xFF)
+	}
+	clean = true
+	for len(s) > 0 {
+		r, n := utf8.DecodeRune(s)
+		known := r != utf8.RuneError || n > 1
+		if !known && len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80 {
+			n = 3
+		}
+		switch c {
+		case latin1:
+			known = known && r <= 0xFF
+		case ascii:
+			known = known && r < utf8.RuneSelf
+		}
+		clean = clean && known
+		switch {
+		case c == utf16Charset || c == utf16BE || c == utf16LE:
+			dst = c.appendUTF16(dst, r) // r is U+FFFD where it is not known
+		case !known:
+			dst = append(dst, '?')
+		case c == utf8Charset:
+			dst = append(dst, s[:n]...)
+		default:
+			dst = append(dst, byte(r))
+		}
+		s = s[n:]
+	}
+	return dst, clean
+}
+
+func (c charset) appendUTF16(dst []byte, r rune) []byte {
+	order := binary.AppendByteOrder(binary.BigEndian)
+	if c == utf16LE {
+		order = binary.LittleEndian
+	}
+	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+		return order.AppendUint16(order.AppendUint16(dst, uint16(high)), uint16(low))
+	}
+	return order.AppendUint16(dst, uint16(r))
 }

@@ -1,19 +1,20 @@
-// Package raw reads Flink's format 'raw': one column as its bytes.
+// Package raw reads and writes Flink's format 'raw': one column as its bytes.
 //
 // # Overview
 //
 // Text is in the charset of 'charset'; BYTES are as they are; numbers are IEEE 754 or two's complement of the type's size, in the byte
-// order of 'endianness'. It agrees with RawFormatDeserializationSchema of Flink 2.2. Kafka's null is the value NULL; an empty payload is
-// an empty text.
+// order of 'endianness'. It agrees with RawFormatDeserializationSchema and RawFormatSerializationSchema of Flink 2.2. Kafka's null is the
+// value NULL, both ways; an empty payload is an empty text. Text is written in UTF-16 with a byte order mark, big-endian, unless it is
+// empty, as Java does.
 //
 // # Guesses
 //
 // Bytes that are no text in the charset (Flink puts U+FFFD there) and a BOOLEAN byte other than 0 and 1 (Flink: TRUE) are an error unless
-// the Payload is Lenient.
+// the Payload is Lenient. So is, in writing, a character that the charset does not have (Flink: a question mark, in UTF-16 U+FFFD).
 //
 // # Not covered
 //
-// Encoding: NewEncoder says so. RAW types. Charsets other than UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII.
+// RAW types. Charsets other than UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII.
 package raw
 
 import (
@@ -38,17 +39,44 @@ func (Format) Name() string { return "raw" }
 // Mode returns changelog.Append: the format knows no kinds of change.
 func (Format) Mode() changelog.Mode { return changelog.Append }
 
-// NewEncoder returns an error: the format is read only so far.
-func (Format) NewEncoder(changelog.Payload) (changelog.PayloadEncoder, error) {
-	return nil, errors.New("raw: writing the format 'raw' is not available yet; it can be read")
-}
-
 // NewDecoder returns a *Decoder for p. Errors name the option or the column; all contradictions are joined in one error.
 func (Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("raw: %w", err)
+	c, err := newCodec(p)
+	if err != nil {
+		return nil, err
 	}
-	d := &Decoder{order: binary.BigEndian, lenient: p.Lenient}
+	return &Decoder{c}, nil
+}
+
+// NewEncoder returns an *Encoder for p. Errors are as those of NewDecoder.
+func (Format) NewEncoder(p changelog.Payload) (changelog.PayloadEncoder, error) {
+	c, err := newCodec(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Encoder{c, p.Table.Schema.Columns[c.column].Name}, nil
+}
+
+// codec is what both ways need to know of a payload.
+type codec struct {
+	column  int
+	typ     *changelog.Type
+	size    int // of the type's values in bytes; 0 for text and bytes
+	charset charset
+	order   byteOrder
+	lenient bool
+}
+
+type byteOrder interface {
+	binary.ByteOrder
+	binary.AppendByteOrder
+}
+
+func newCodec(p changelog.Payload) (codec, error) {
+	if err := p.Validate(); err != nil {
+		return codec{}, fmt.Errorf("raw: %w", err)
+	}
+	d := codec{order: binary.BigEndian, lenient: p.Lenient}
 	var errs []error
 	names := make([]string, 0, len(p.Options))
 	for name := range p.Options {
@@ -60,7 +88,7 @@ func (Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error) 
 		switch name {
 		case "charset":
 			if d.charset = charsetOf(v); d.charset == noCharset {
-				errs = append(errs, fmt.Errorf("raw: option 'charset' is %q; this format reads UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII", v))
+				errs = append(errs, fmt.Errorf("raw: option 'charset' is %q; this format knows UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII", v))
 			}
 		case "endianness":
 			switch strings.ToLower(v) {
@@ -76,7 +104,7 @@ func (Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error) 
 	}
 	if len(p.Columns) != 1 {
 		errs = append(errs, fmt.Errorf("raw: the format takes a single column, and the payload has %d: %s", len(p.Columns), strings.Join(p.Names, ", ")))
-		return nil, errors.Join(errs...)
+		return codec{}, errors.Join(errs...)
 	}
 	d.column = p.Columns[0]
 	c := &p.Table.Schema.Columns[d.column]
@@ -95,20 +123,13 @@ func (Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error) 
 		errs = append(errs, fmt.Errorf("raw: column %s: the format has no type %s", c.Name, c.Type))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return codec{}, err
 	}
 	return d, nil
 }
 
 // Decoder decodes payloads of format 'raw'. It is safe for use by several goroutines.
-type Decoder struct {
-	column  int
-	typ     *changelog.Type
-	size    int // of the type's values in bytes; 0 for text and bytes
-	charset charset
-	order   binary.ByteOrder
-	lenient bool
-}
+type Decoder struct{ codec }
 
 // DecodeNull appends the row of Kafka's null: the column is NULL.
 func (d *Decoder) DecodeNull(b *changelog.Batch, _ *changelog.Record) error {

@@ -9,7 +9,8 @@
 // Jackson's tokens step by step, their slips included. The plain reader's answer is always the exact one's; a test holds that.
 //
 // [Envelope] reads messages that hold rows at some depth. Flink reads those by another set of rules, JsonToRowDataConverters over a
-// tree of Jackson's nodes, and so the exact reader has these rules too.
+// tree of Jackson's nodes, and so the exact reader has these rules too. An [Outline] says where in a message the rows are, so that the plain
+// reader can take such messages as well.
 //
 // # Writing
 //

@@ -11,8 +11,12 @@ import (
 // Envelope reads messages that hold rows at some depth, of the formats that wrap JSON rows. It follows the rules of Flink's tree decoder
 // (JsonRowDataDeserializationSchema over the envelope's own row type). It is safe for use by several goroutines.
 type Envelope struct {
-	d    *Decoder
-	work sync.Pool // of *exact
+	// NoArrays refuses an array of one message, as the formats do that take the tree apart themselves.
+	NoArrays bool
+
+	d        *Decoder
+	work     sync.Pool // of *exact
+	outlines sync.Pool // of *outlineWork
 }
 
 // NewEnvelope makes a reader of messages whose rows have columns of the given objects.
@@ -71,7 +75,7 @@ func (e *Envelope) Read(b *changelog.Batch, payload []byte, one func(t *Tree, ro
 	defer e.work.Put(x)
 	start := b.Len()
 	f := x.read(e.d, b, payload, func(x *exact) *Failure {
-		root, f := x.root()
+		root, f := x.root(e.NoArrays)
 		if f != nil {
 			return f
 		}
@@ -85,7 +89,7 @@ func (e *Envelope) Read(b *changelog.Batch, payload []byte, one func(t *Tree, ro
 }
 
 // root reads the one value of the message. An array of one stands for what is in it.
-func (x *exact) root() (n Node, f *Failure) {
+func (x *exact) root(noArrays bool) (n Node, f *Failure) {
 	if f := x.l.next(); f != nil {
 		return n, f
 	}
@@ -100,7 +104,7 @@ func (x *exact) root() (n Node, f *Failure) {
 			return n, f
 		}
 	}
-	if n.tok != tokArray {
+	if n.tok != tokArray || noArrays {
 		return n, nil
 	}
 	var rows []Node
@@ -128,6 +132,9 @@ func Refuse(reason string) *Failure { return finalf(reason) }
 
 // At puts f inside the member called name.
 func (f *Failure) At(name string) *Failure { return f.at(name) }
+
+// AtElement puts f inside element i of an array.
+func (f *Failure) AtElement(i int) *Failure { return f.element(i) }
 
 // Object reports what n is not: an object that has each member once.
 func (t *Tree) Object(n *Node) *Failure {

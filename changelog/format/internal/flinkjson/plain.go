@@ -21,6 +21,11 @@ type plain struct {
 	iso     bool
 	missing bool              // fail-on-missing-field
 	stack   []changelog.Value // elements of the arrays and maps that are being read
+
+	// Of [Outline]: what is read by the rules of trees.
+	tree     bool
+	decimals bool     // as in Decoder
+	names    [][]byte // members of the open objects that nobody reads
 }
 
 const (
@@ -104,6 +109,11 @@ func (r *plain) space() byte {
 
 // object reads an object, from its brace on, into out.
 func (r *plain) object(rp *rowPlan, out []changelog.Value) bool {
+	return r.objectWith(rp, out, nil, false)
+}
+
+// objectWith tells in has, if it is not nil, which fields the object has. A flat object holds scalars only.
+func (r *plain) objectWith(rp *rowPlan, out []changelog.Value, has []bool, flat bool) bool {
 	if r.depth++; r.depth > maxDepth {
 		return false
 	}
@@ -115,6 +125,7 @@ func (r *plain) object(rp *rowPlan, out []changelog.Value) bool {
 	if len(fields) > 64*len(few) {
 		met = make([]uint64, (len(fields)+63)/64)
 	}
+	unread := len(r.names)
 	if r.space() == '}' {
 		r.i++
 		r.depth--
@@ -140,6 +151,8 @@ func (r *plain) object(rp *rowPlan, out []changelog.Value) bool {
 			}
 			if i, ok := rp.index[string(name)]; ok {
 				k = i
+			} else if r.tree && !r.fresh(name, unread) {
+				return false
 			}
 		}
 		if r.i < len(r.p) && r.p[r.i] == ':' {
@@ -150,7 +163,9 @@ func (r *plain) object(rp *rowPlan, out []changelog.Value) bool {
 			}
 			r.i++
 		}
-		r.space()
+		if c := r.space(); flat && (c == '{' || c == '[') {
+			return false
+		}
 		if k < 0 {
 			if !r.skip() {
 				return false
@@ -162,6 +177,9 @@ func (r *plain) object(rp *rowPlan, out []changelog.Value) bool {
 			met[k>>6] |= 1 << (k & 63)
 			found++
 			next = k + 1
+			if has != nil {
+				has[k] = true
+			}
 			if !r.value(&fields[k].plan, &out[fields[k].slot]) {
 				return false
 			}
@@ -172,6 +190,7 @@ func (r *plain) object(rp *rowPlan, out []changelog.Value) bool {
 			continue
 		}
 		r.depth--
+		r.names = r.names[:unread]
 		return c == '}' && (!r.missing || found == len(fields))
 	}
 }
@@ -312,6 +331,9 @@ func (r *plain) number() (text []byte, float, ok bool) {
 		}
 	}
 	if i < len(p) && p[i]|0x20 == 'e' {
+		if r.tree {
+			return nil, false, false // a BigDecimal has no exponent beyond 32 bits
+		}
 		float = true
 		i++
 		if i < len(p) && (p[i] == '+' || p[i] == '-') {

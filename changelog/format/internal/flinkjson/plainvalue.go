@@ -102,7 +102,10 @@ func (r *plain) stringValue(c byte, dst *changelog.Value) bool {
 	case 'f':
 		ok = r.word("false")
 	default:
-		_, _, ok = r.number()
+		var float bool
+		if _, float, ok = r.number(); r.tree && (float || c == '-') {
+			return false // a tree has numbers, not their text
+		}
 	}
 	*dst = changelog.StringBytesValue(r.p[start:r.i:r.i]) // Flink takes the source text
 	return ok
@@ -172,6 +175,13 @@ func (r *plain) float(c byte, bits int) (float64, bool) {
 	text, ok := r.numeral(c)
 	if !ok {
 		return 0, false
+	}
+	if r.tree && c != '"' {
+		if !r.decimals && bytes.IndexByte(text, '.') >= 0 {
+			bits = 64 // a DoubleNode, also where a FLOAT is read from it
+		}
+		f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), bits)
+		return f, err == nil && (f != 0 || c != '-') // a BigDecimal has no negative zero, and neither have integers
 	}
 	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), bits)
 	return f, err == nil

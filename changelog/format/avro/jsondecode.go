@@ -1,0 +1,263 @@
+package avro
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
+)
+
+// jsonDecoder reads Avro's JSON encoding, as Avro's JsonDecoder does. Only the envelope's pool changes after it was made.
+type jsonDecoder struct {
+	envelope *flinkjson.Envelope
+	columns  []column
+	lenient  bool
+}
+
+func newJSONDecoder(columns []column, lenient bool) *jsonDecoder {
+	d := &jsonDecoder{flinkjson.NewEnvelope(flinkjson.Options{}, lenient), columns, lenient}
+	d.envelope.NoArrays = true
+	return d
+}
+
+// DecodePayload implements [changelog.PayloadDecoder].
+func (d *jsonDecoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
+	if len(payload) == 0 {
+		return flinkjson.Misfit("the message is empty").Err()
+	}
+	return d.envelope.Read(b, payload, func(t *flinkjson.Tree, root *flinkjson.Node) *failure {
+		r := jsonReader{b: b, lenient: d.lenient, room: roomFloor + roomPerByte*len(payload)}
+		row := b.NewRow()
+		f := r.record(root, len(d.columns), func(i int) string { return d.columns[i].field },
+			func(i int, n *flinkjson.Node) *failure {
+				return r.value(&d.columns[i].plan, n, &row[d.columns[i].slot])
+			})
+		if f == nil {
+			b.Append(changelog.Change{Kind: changelog.Insert, Row: row})
+		}
+		return f
+	})
+}
+
+type jsonReader struct {
+	b       *changelog.Batch
+	room    int // values that the row may still take
+	lenient bool
+}
+
+func (r *jsonReader) guess(reason string) *failure {
+	if r.lenient {
+		return nil
+	}
+	return flinkjson.Refuse(reason)
+}
+
+// record reads the members of an object, each of which must be there. What is none of them is an error where it stands before one that is.
+func (r *jsonReader) record(n *flinkjson.Node, fields int, name func(i int) string, each func(i int, n *flinkjson.Node) *failure) *failure {
+	if n.Kind() != flinkjson.NodeObject {
+		return flinkjson.Misfit("not a JSON object")
+	}
+	if n.Twice() {
+		if f := r.guess("a member is there twice"); f != nil {
+			return f
+		}
+	}
+	for i := range fields {
+		kid := n.Member(name(i))
+		if kid == nil {
+			return flinkjson.Misfit("the member is missing, which Avro does not allow").At(name(i))
+		}
+		if f := each(i, kid); f != nil {
+			return f.At(name(i))
+		}
+	}
+	kids := n.Kids()
+	known := func(k int) bool {
+		for i := range fields {
+			if string(kids[k].Name()) == name(i) {
+				return true
+			}
+		}
+		return false
+	}
+	last := len(kids) - 1
+	for last >= 0 && !known(last) {
+		last--
+	}
+	for k := range last {
+		if !known(k) {
+			return flinkjson.Misfit("a member is none of the table's")
+		}
+	}
+	if last < len(kids)-1 {
+		return r.guess("a member is none of the table's; Flink would not look at it")
+	}
+	return nil
+}
+
+// value reads a value; of a type that is nullable, null or the object of its branch.
+func (r *jsonReader) value(p *plan, n *flinkjson.Node, dst *changelog.Value) *failure {
+	*dst = changelog.Value{}
+	if p.typ.NotNull {
+		return r.inner(p, n, dst)
+	}
+	if n.Kind() == flinkjson.NodeNull {
+		return nil
+	}
+	if n.Kind() != flinkjson.NodeObject || len(n.Kids()) == 0 {
+		return flinkjson.Misfit("neither null nor the object of a union's branch")
+	}
+	kid := &n.Kids()[0]
+	if string(kid.Name()) == "null" {
+		if kid.Kind() != flinkjson.NodeNull {
+			return flinkjson.Misfit("the branch null of a union is not null")
+		}
+		return nil
+	}
+	if string(kid.Name()) != p.branch() {
+		return flinkjson.Misfit("a union has no such branch; the type is " + p.typ.String())
+	}
+	if len(n.Kids()) > 1 || n.Twice() {
+		return flinkjson.Misfit("a union has more than one branch")
+	}
+	return r.inner(p, kid, dst)
+}
+
+func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value) *failure {
+	misfit := func() *failure { return flinkjson.Misfit("not a value of type " + p.typ.String()) }
+	switch p.typ.Root {
+	case changelog.RootBoolean:
+		if n.Kind() != flinkjson.NodeTrue && n.Kind() != flinkjson.NodeFalse {
+			return misfit()
+		}
+		*dst = changelog.BoolValue(n.Kind() == flinkjson.NodeTrue)
+		return nil
+	case changelog.RootFloat, changelog.RootDouble:
+		if n.Kind() != flinkjson.NodeInt && n.Kind() != flinkjson.NodeFloat {
+			return misfit()
+		}
+		v, _ := strconv.ParseFloat(string(n.Text()), 64)
+		*dst = changelog.DoubleValue(v)
+		if p.typ.Root == changelog.RootFloat {
+			*dst = changelog.FloatValue(float32(v))
+			v = float64(float32(v))
+		}
+		if math.IsInf(v, 0) {
+			return r.guess("beyond the range of " + p.typ.String() + "; Flink would read an infinity")
+		}
+		return nil
+	case changelog.RootChar, changelog.RootVarchar:
+		if n.Kind() != flinkjson.NodeString {
+			return misfit()
+		}
+		*dst = changelog.StringBytesValue(n.Text())
+		return nil
+	case changelog.RootBinary, changelog.RootVarbinary, changelog.RootDecimal:
+		if n.Kind() != flinkjson.NodeString {
+			return misfit()
+		}
+		raw, f := r.latin(n.Text())
+		if f != nil {
+			return f
+		}
+		if p.typ.Root != changelog.RootDecimal {
+			*dst = changelog.BytesValue(raw)
+			return nil
+		}
+		return unscaled(raw, p.typ, dst, r.guess)
+	case changelog.RootArray:
+		if n.Kind() != flinkjson.NodeArray {
+			return misfit()
+		}
+		if r.room -= len(n.Kids()); r.room < 0 {
+			return flinkjson.Refuse("the row would take far more memory than the message; is it meant for this table?")
+		}
+		elems := r.b.NewValues(len(n.Kids()))
+		for i := range elems {
+			if f := r.value(p.elem, &n.Kids()[i], &elems[i]); f != nil {
+				return f.AtElement(i)
+			}
+		}
+		*dst = changelog.ArrayValue(elems)
+		return nil
+	case changelog.RootMap, changelog.RootMultiset:
+		if n.Kind() != flinkjson.NodeObject {
+			return misfit()
+		}
+		if n.Twice() {
+			if f := r.guess("a map has a key twice"); f != nil {
+				return f
+			}
+		}
+		kids := n.Kids()
+		pairs := r.b.NewValues(2 * len(kids))
+		for i := range kids {
+			pairs[2*i] = changelog.StringBytesValue(kids[i].Name())
+			if f := r.value(p.elem, &kids[i], &pairs[2*i+1]); f != nil {
+				return f.At("[*]")
+			}
+		}
+		*dst = changelog.MapValue(pairs)
+		return nil
+	case changelog.RootRow:
+		if r.room -= len(p.fields); r.room < 0 {
+			return flinkjson.Refuse("the row would take far more memory than the message; is it meant for this table?")
+		}
+		fields := r.b.NewValues(len(p.fields))
+		*dst = changelog.RowValue(fields)
+		return r.record(n, len(fields), func(i int) string { return p.typ.Fields[i].Name },
+			func(i int, n *flinkjson.Node) *failure { return r.value(&p.fields[i], n, &fields[i]) })
+	}
+	return r.integer(p, n, dst)
+}
+
+// integer reads a number; a fraction is cut off, as Jackson's getIntValue does.
+func (r *jsonReader) integer(p *plan, n *flinkjson.Node, dst *changelog.Value) *failure {
+	bits := 32
+	if p.branch() == "long" {
+		bits = 64
+	}
+	tooLarge := flinkjson.Misfit("beyond the range of " + p.typ.String())
+	switch n.Kind() {
+	case flinkjson.NodeInt:
+		v, err := strconv.ParseInt(string(n.Text()), 10, bits)
+		if err != nil {
+			return tooLarge
+		}
+		return integer(p.typ, v, dst, r.guess)
+	case flinkjson.NodeFloat:
+		x, err := strconv.ParseFloat(string(n.Text()), 64)
+		limit := math.Ldexp(1, bits-1)
+		if err != nil || !(x >= -limit && x <= limit) || bits == 32 && x > math.MaxInt32 {
+			return tooLarge
+		}
+		v := int64(math.MaxInt64)
+		if x < limit {
+			v = int64(x)
+		}
+		if f := r.guess("a number with a fraction or an exponent; Flink would read another integer"); f != nil {
+			return f
+		}
+		return integer(p.typ, v, dst, r.guess)
+	}
+	return flinkjson.Misfit("not a value of type " + p.typ.String())
+}
+
+// latin returns the bytes whose characters of ISO-8859-1 s has.
+func (r *jsonReader) latin(s []byte) ([]byte, *failure) {
+	out := r.b.NewBytes(len(s))[:0]
+	for len(s) > 0 {
+		c, n := utf8.DecodeRune(s)
+		s = s[n:]
+		if c > 0xFF {
+			if f := r.guess("bytes have a character that is none; Flink would read a question mark"); f != nil {
+				return nil, f
+			}
+			c = '?'
+		}
+		out = append(out, byte(c))
+	}
+	return out[:len(out):len(out)], nil
+}
