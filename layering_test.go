@@ -86,6 +86,8 @@ var rules = []rule{
 	{of: "sink/internal/protocol", ours: []string{"changelog"}, std: []string{"cmp", "errors", "fmt", "maps", "slices", "strconv", "strings"},
 		reason: "the machine has no clock, no I/O, no goroutine and no randomness, so that every run can be repeated"},
 	{of: "sink/sinktest", ours: []string{"changelog", "sink"}, reason: "the test kit runs wherever go test runs"},
+	{of: "sink/sinktest/kafkatopic", ours: []string{"changelog", "sink/sinktest"}, others: []string{"github.com/twmb/franz-go/pkg/kgo"}, reason: "the part of the test kit that needs a Kafka client stands apart, so that the rest links none"},
+	{of: "sink/filestore", ours: []string{"changelog", "sink"}, reason: "a store knows the contract and the file system"},
 	{of: "sink/postgres", ours: []string{"changelog", "sink"}, others: []string{"github.com/jackc/pgx/v5/..."}, reason: "an adapter imports the contract and its own SDK; adapters do not know each other"},
 	{of: "bridge", ours: []string{"changelog", "changelog/ddl", "sink"}, others: []string{"github.com/twmb/franz-go/..."}, reason: "the bridge takes decoder and sink as values and names none"},
 	{of: "bridge/statuspage", ours: []string{"bridge", "sink"}, reason: "it shows what a bridge tells of itself"},

@@ -23,6 +23,7 @@ import (
 type Coordinator struct {
 	o          Options
 	m          *protocol.Machine
+	outer      *outerStore // of an External; nil: the store decides
 	committers []Committer
 	store      Store
 	guarantee  Guarantee
@@ -48,7 +49,8 @@ func NewCoordinator(ctx context.Context, o Options) (*Coordinator, error) {
 		return nil, &Error{Op: "start", Bridge: o.Bridge, Class: ErrConfig, Err: err}
 	}
 	c := &Coordinator{o: o, log: o.Logger.With("bridge", o.Bridge, "lane", o.Lane), store: o.Store, receipts: make(map[protocol.Receipt]Committable)}
-	c.m = protocol.New(protocol.Settings{Sinks: len(o.Sinks), Attempts: o.Attempts, AlarmAfter: o.AlarmAfter})
+	c.outer, _ = o.Store.(*outerStore)
+	c.m = protocol.New(protocol.Settings{Sinks: len(o.Sinks), Attempts: o.Attempts, AlarmAfter: o.AlarmAfter, Outer: c.outer != nil, Group: o.Group != nil})
 	for _, d := range o.Sinks {
 		cm, err := d.Sink.Lane(ctx, Lane{Bridge: o.Bridge, Number: o.Lane, Sink: d.Name, Tables: o.Tables, ByteBudget: o.ByteBudget})
 		if err != nil {
@@ -128,6 +130,9 @@ func (c *Coordinator) chooseStore() error {
 	for i, cm := range c.committers {
 		if _, ok := cm.(Store); !ok {
 			continue
+		}
+		if c.outer != nil {
+			return c.outer.ownStore(c.o.Sinks[i].Name)
 		}
 		if own >= 0 || c.store != nil {
 			other := "the store in Options.Store decides"

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -27,8 +28,22 @@ type DeadLetter struct {
 // they are written in, or not at all.
 type DeadLetterKeeper interface {
 	// WriteDeadLetters takes letters into the current checkpoint, as Write takes a batch. They stay valid until Prepare or Discard
-	// returns. A letter is never refused because of its content.
+	// returns. A letter is never refused because of its content. Without letters it writes nothing, and tells whether they could be
+	// written.
 	WriteDeadLetters(ctx context.Context, letters []DeadLetter) error
+}
+
+// CheckDeadLetters asks, once partitions are assigned, whether letters could be written: what is missing for that is better found at the
+// start than with the first letter.
+func (c *Coordinator) CheckDeadLetters(ctx context.Context) error {
+	i := c.keeper()
+	if i < 0 {
+		return &Error{Op: "check dead letters", Bridge: c.o.Bridge, Class: ErrConfig, Err: errors.New("no sink of this lane keeps dead letters")}
+	}
+	if err := c.committers[i].(DeadLetterKeeper).WriteDeadLetters(ctx, nil); err != nil {
+		return c.wrap("check dead letters", c.o.Sinks[i].Name, err)
+	}
+	return nil
 }
 
 // Superseder is a [Committer] that writes only the last change of a key where a batch holds several.

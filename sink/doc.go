@@ -11,4 +11,14 @@
 //  4. Commit every committer, in declared order, all of them even if one fails.
 //
 // Before 3 every failure means: abort, acquire anew, go back to the last saved positions. After 3 the only way is forward.
+//
+// # Drivers
+//
+// Package bridge drives a [Coordinator] by itself. A consumer loop of one's own calls its Assign, Write, Checkpoint, Revoke and Lose
+// (examples/ownloop). Where an outer engine decides about checkpoints and keeps them, [External] has the steps one by one: Barrier returns the
+// checkpoint's bytes ([OuterState]), Complete and Abort follow the engine's decision, Restore begins from it (examples/callbacks).
+//
+// # Stores
+//
+// A sink that is its own store (postgres), a file on one host (package filestore), memory in tests (package sinktest), or anybody's [Store].
 package sink

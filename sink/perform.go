@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -20,6 +21,11 @@ func (c *Coordinator) drive(ctx context.Context, e protocol.Event) error {
 		c.err = nil
 	}
 	c.report = Report{}
+	return c.run(ctx, e)
+}
+
+// run feeds events until the request that they belong to is served, or waits for an outer decision.
+func (c *Coordinator) run(ctx context.Context, e protocol.Event) error {
 	interrupted := false
 	for {
 		if !interrupted && ctx.Err() != nil {
@@ -36,14 +42,14 @@ func (c *Coordinator) drive(ctx context.Context, e protocol.Event) error {
 				return nil
 			case protocol.Halt:
 				c.over = c.err
-				if fx.Class == protocol.Fenced {
-					c.hookFenced(c.err)
-				}
 				return c.over
 			}
 			if a := c.perform(ctx, fx); a != nil {
 				next = a
 			}
+		}
+		if next == nil && c.outer.undecided() {
+			return nil
 		}
 		e = next
 	}
@@ -100,10 +106,12 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 		defer cancel()
 		err := c.committers[fx.Sink].Discard(ctx)
 		if fx.Sink == len(c.committers)-1 {
-			c.counters = Counters{}
 			c.releaseAll()
-			if h := c.o.Hooks.Aborted; h != nil {
-				h(c.cut, c.err)
+			if !c.unclear { // else the next claim tells whether it was decided
+				c.counters = Counters{}
+				if h := c.o.Hooks.Aborted; h != nil {
+					h(c.cut, c.err)
+				}
 			}
 		}
 		if err != nil {
@@ -136,6 +144,8 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 		c.o.Source.Pause(fx.Partitions...)
 	case protocol.Resume:
 		c.o.Source.Resume(fx.Partitions...)
+	case protocol.ReportFenced:
+		c.hookFenced(c.err)
 	case protocol.Alarm:
 		c.log.Error("flinksink: a decided checkpoint cannot be committed", "generation", c.claim.Generation.ID, "tries", fx.N, "error", c.err)
 		if h := c.o.Hooks.Alarm; h != nil {
@@ -223,6 +233,10 @@ func (c *Coordinator) save(ctx context.Context, fx protocol.Save) protocol.Event
 	if h := c.o.Hooks.Saving; h != nil {
 		h(c.cut)
 	}
+	if c.outer != nil {
+		c.outer.hold(c.claim.Generation, cp)
+		return nil // Complete or Abort of the External answers
+	}
 	ctx, cancel := c.grace(ctx)
 	defer cancel()
 	sent := time.Now()
@@ -284,8 +298,12 @@ func (c *Coordinator) confirm(ctx context.Context) protocol.Event {
 		c.log.Warn("flinksink: cannot ask the consumer group whether the partitions are still ours", "generation", c.claim.Generation.ID, "error", err)
 		return protocol.Failed{Class: classNumber(err)}
 	}
-	if yes {
+	switch fenced := ClassOf(c.err) == ErrFenced; {
+	case yes && fenced:
 		c.log.Warn("flinksink: fenced while still assigned; acquiring again", "generation", c.claim.Generation.ID, "error", c.err)
+	case !yes && !fenced: // asked before another try
+		c.err = &Error{Op: "acquire", Bridge: c.o.Bridge, Class: ErrFenced, Err: fmt.Errorf(
+			"the consumer group does not assign the partitions to this member any more; before that: %w", c.err)}
 	}
 	return protocol.Confirmed{Yes: yes}
 }

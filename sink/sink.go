@@ -36,8 +36,8 @@ const DefaultByteBudget = 64 << 20
 //
 // [sinktest.Run]: https://pkg.go.dev/github.com/flinksink/flinksink/sink/sinktest#Run
 type Committer interface {
-	// Open fences the writers of the ended generations in c and settles what they left of this sink: what c lists as decided is
-	// committed, everything else of theirs is rolled back, by exact name. nil: ended generations can write no more. It may be called
+	// Open fences the writers of the ended generations in c, of all of them whatever partitions they held, and settles what they left of this sink: what c lists as decided is
+	// committed (of other sinks c lists nothing), everything else of theirs is rolled back, by exact name. nil: ended generations can write no more. It may be called
 	// again with the same claim. It comes after Acquire and before the first Write of c's generation.
 	Open(ctx context.Context, c Claim) error
 	// Write takes a batch (changes of one table, in order) into the current checkpoint. The batch and all memory that its rows
@@ -48,7 +48,7 @@ type Committer interface {
 	// another process to commit or abort. An empty receipt (no Data) means: nothing to commit. A committer that is its own store may
 	// leave the work in the open transaction that its Save commits.
 	Prepare(ctx context.Context, cut Cut) (Committable, error)
-	// Discard drops what was written and not prepared. Nothing written is fine.
+	// Discard drops what was written and not prepared. Nothing written is fine. Also when it fails nothing of it is in a later checkpoint.
 	Discard(ctx context.Context) error
 	// Commit makes prepared work visible. Repeating it is harmless, in any process, at any later time. It is called only after Save
 	// has decided. "Not there" is no evidence that it was done: without positive proof it is ErrLost.

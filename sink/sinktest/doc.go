@@ -16,10 +16,24 @@
 //		})
 //	}
 //
+// The four tables are those of the constants: two of numbers and texts, one of texts as keys, and one whose second column has each logical
+// type in turn. A store alone is tested by [RunStore].
+//
 // # Abilities
 //
-// The zero Harness asks for the strongest. InTransaction and Convergent declare another kind of sink; Harness.Skip names a law
-// that is not kept, with the reason, in the implementation's own test file where its readers look. A law that is skipped says why.
+// The zero Harness claims the strongest. Its fields weaken that, in the implementation's own test file, where its readers look:
+//
+//	InTransaction  rows and positions in one transaction: no receipts
+//	Convergent     rows may be seen early and twice, the end state is right
+//	NoDeletes      only +I is taken
+//	NotAtomic      a reader may see a part of a checkpoint while it is committed
+//	Unfenced       Open does not stop the writers of ended generations
+//	Delay          how long a reader may still see what was
+//	Skip           a law that is not kept, by its id, with the reason
+//
+// A law that is skipped says why. What is claimed must be tested: a Harness that skips every law of something it claims is refused, and so is a
+// committer that keeps dead letters (sink.DeadLetterKeeper) without Harness.Letters to read them. What an implementation has beside
+// its own interface is looked for, and its laws are skipped where it is not there.
 //
 // # Failure
 //
@@ -34,8 +48,9 @@
 //	    ...
 //	    A: Write -D(1 "old") +I(1 "new") up to [0@6]
 //
-// Laws wait for nothing and assert no time; only L28
-// ends a context at a moment it does not choose, and accepts every outcome that the store confirms.
+// Laws assert no time. L28 and L39 end contexts at moments they do not choose, and accept every outcome that the store confirms. L53 plays at
+// random from Harness.Seed; a schedule that breaks it is made shorter as long as it still does, and the violation shows the seed and the calls
+// that are left.
 //
 // # Memory
 //
@@ -46,12 +61,23 @@
 //
 // # Faults
 //
-// [Faulty] wraps sinks and stores so that chosen calls fail, before their effect, after it, or with the effect late. [Sweep] runs a
-// scenario with a fault at every call in turn, [RandomFaults] by a seed. [Faults.Fired] fails a test that never met its fault.
+// [Faulty] wraps sinks and stores so that chosen calls fail: before their effect, after it (a lost answer), late, in their middle, after
+// a delay, or by a panic. A [Fault] chooses calls by name and number, or by an [Injector]; both print, and their text parses back, so that a
+// failing run's line becomes a test:
+//
+//	commit@target 1x3 before lost
+//	save if And(OnCall(3), Random(0.5, 7)) after
+//
+// [Sweep] runs a scenario with a fault at every call in turn, [RandomFaults] by a seed. [Faults.Fired] fails a test that never met its fault.
+//
+// # Topics
+//
+// A [Topic] holds changes of two of the tables, and knows what they must become. A [Log] holds messages of any table in any encoding that there
+// is an encoder for, with transactions, aborted records and holes: as records in memory ([Log.Records]), or on a broker by package kafkatopic.
 //
 // # Not covered
 //
-// Column types, quoting, sizes, speed and what a server answers to wrong settings differ from sink to sink and belong in their own
-// tests. A lane writes one table here, and one sink; several sinks at once are the coordinator's matter. The guarantee of a source is not
+// Speed, and what a server answers to wrong settings, differ from sink to sink and belong in their own tests, as do limits of a system that
+// no law can know. A lane writes one table here, and one sink; several sinks at once are the coordinator's matter. The guarantee of a source is not
 // looked at.
 package sinktest

@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/changelog/format"
+	"github.com/flinksink/flinksink/changelog/format/json"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/sinktest"
 )
@@ -23,9 +26,10 @@ func ExampleCheck() {
 		Rows: func(ctx context.Context, t *changelog.Table) ([]sinktest.Row, error) {
 			return sinktest.FixtureRows(server.Table(t.Name)), nil
 		},
+		Letters: func(ctx context.Context) ([]sink.DeadLetter, error) { return server.DeadLetters(), nil },
 	})
 	fmt.Println(len(sinktest.Laws()), "laws, broken:", err)
-	// Output: 29 laws, broken: <nil>
+	// Output: 54 laws, broken: <nil>
 }
 
 // A Save whose answer is lost: End tells what became of it.
@@ -56,4 +60,45 @@ func ExampleFaulty() {
 	// saved: 1 <nil>
 	// rows: [{1 b}]
 	// fired: <nil>
+}
+
+// What a program does with an update, a delete and an aborted transaction is tested on records in memory, in the encoding that Flink writes.
+func ExampleLog() {
+	table, _ := ddl.Find(`CREATE TABLE orders (id BIGINT, customer STRING, PRIMARY KEY (id) NOT ENFORCED)
+		WITH ('connector' = 'upsert-kafka', 'topic' = 'orders', 'key.format' = 'json', 'value.format' = 'json')`, "orders")
+	encoder, err := format.NewEncoder(table, []changelog.Format{json.Format{}}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	topic := sinktest.NewLog(encoder)
+	topic.Insert(0, 1, "ann")
+	tx := topic.Begin()
+	tx.Insert(0, 2, "never")
+	tx.Abort()
+	topic.Delete(0, 1)
+	records, err := topic.Records(0)
+	for _, r := range records {
+		fmt.Printf("offset %d: %s is %q\n", r.Offset, r.Key, r.Value)
+	}
+	fmt.Println(err)
+	// Output:
+	// offset 0: {"id":1} is "{\"id\":1,\"customer\":\"ann\"}"
+	// offset 3: {"id":1} is ""
+	// <nil>
+}
+
+// A store's Save fails at the third try of every run, and every other Commit loses its answer.
+func ExampleFault_injector() {
+	faults := sinktest.Faulty(
+		sinktest.Fault{If: sinktest.And(sinktest.Calling("save"), sinktest.OnCall(3))},
+		sinktest.Fault{Call: "commit", If: sinktest.Random(0.5, 7), When: sinktest.After})
+	fmt.Println(faults.Fired())
+
+	fault, err := sinktest.ParseFault("save if And(OnCall(3), Not(Random(0.5, 7))) after")
+	fmt.Println(fault, err)
+	// Output:
+	// sinktest: fault "any if And(Calling(save), OnCall(3)) before" never fired; the calls were: none
+	// sinktest: fault "commit if Random(0.5, 7) after" never fired; the calls were: none
+	// save if And(OnCall(3), Not(Random(0.5, 7))) after <nil>
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/flinksink/flinksink/sink"
 )
@@ -18,31 +19,35 @@ var ErrInjected = errors.New("injected fault")
 type When uint8
 
 const (
-	Before When = iota // the call is not made
-	After              // the call is made and its answer is lost
-	Late               // the call is not made now; [Faults.Deliver] makes it, as a request that its sender gave up for dead
+	Before  When = iota // the call is not made
+	After               // the call is made and its answer is lost
+	Late                // the call is not made now; [Faults.Deliver] makes it, as a request that its sender gave up for dead
+	Partial             // the call is made with the first half of its changes or letters, and its answer is lost; only write and letters
+	Delay               // the call is made after Fault.For, or when its context ends before that, and answered as it is
+	Panic               // the call panics and is not made
 )
 
-// String returns "before", "after" or "late".
+var whens = [...]string{"before", "after", "late", "partial", "delay", "panic"}
+
+// String returns the name in lower case.
 func (w When) String() string {
-	switch w {
-	case Before:
-		return "before"
-	case After:
-		return "after"
-	case Late:
-		return "late"
+	if int(w) < len(whens) {
+		return whens[w]
 	}
 	return fmt.Sprintf("When(%d)", uint8(w))
 }
 
-// Fault makes one call fail, or some in a row.
+// Fault makes one call fail, or some in a row, or all that an [Injector] chooses.
 type Fault struct {
 	Call  string // one of Calls; "": any
 	Sink  string // the declared name of the sink that is called; "": any, and stores
 	At    int    // which such call, from 1; 0: the first
 	Times int    // how many such calls in a row; 0: one
 	When  When
+	// If chooses calls in place of At and Times, among those that Call and Sink leave. It is asked about each of them. nil: At and Times do.
+	If Injector
+	// For is how long a Delay takes.
+	For time.Duration
 	// Class of the error. nil: ErrTransient before the call, ErrUncertain for an answer that is lost.
 	Class error
 	// Do is called when the fault fires, before the caller has its answer: to cancel a context, to let a rival acquire, to end a process, or
@@ -52,7 +57,7 @@ type Fault struct {
 
 // Calls returns the names of calls, as faults and their errors name them.
 func Calls() []string {
-	return []string{"lane", "acquire", "open", "write", "prepare", "save", "commit", "abort", "discard", "end", "read", "close"}
+	return []string{"lane", "acquire", "open", "write", "prepare", "save", "commit", "abort", "discard", "end", "read", "close", "letters"}
 }
 
 // valid says what is wrong with f; a fault with something wrong never fires.
@@ -61,13 +66,35 @@ func (f Fault) valid() error {
 	if f.Call != "" && !slices.Contains(Calls(), f.Call) {
 		errs = append(errs, fmt.Errorf("sinktest: fault %q: expected one of %s", f, strings.Join(Calls(), ", ")))
 	}
-	if f.When > Late || f.At < 0 || f.Times < 0 {
+	if f.When > Panic || f.At < 0 || f.Times < 0 || f.For < 0 {
 		errs = append(errs, fmt.Errorf("sinktest: fault %q has a negative number or an unknown When", f))
 	}
 	if f.When == Late && f.Call != "" && !canBeLate(f.Call) {
 		errs = append(errs, fmt.Errorf("sinktest: fault %q: what it needs is gone when it would arrive late; only acquire, open, prepare, save, commit, abort and end can be late", f))
 	}
+	if f.If != nil && (f.At > 0 || f.Times > 0) {
+		errs = append(errs, fmt.Errorf("sinktest: fault %q has both If and At or Times: put OnCall into If", f))
+	}
+	if f.When == Partial && !canBePartial(f.Call) && f.Call != "" {
+		errs = append(errs, fmt.Errorf("sinktest: fault %q: only write and letters have parts", f))
+	}
+	if (f.When == Delay) != (f.For > 0) {
+		errs = append(errs, fmt.Errorf("sinktest: fault %q: For belongs to a delay, and a delay needs it", f))
+	}
 	return errors.Join(errs...)
+}
+
+func canBePartial(call string) bool { return call == "write" || call == "letters" }
+
+// canBe says whether a call can meet a fault of this kind.
+func (w When) canBe(call string) bool {
+	switch w {
+	case Late:
+		return canBeLate(call)
+	case Partial:
+		return canBePartial(call)
+	}
+	return true
 }
 
 // canBeLate says which calls can be delivered late: those with an effect, and with arguments that stay valid.
@@ -79,7 +106,7 @@ func (f Fault) class() error {
 	switch {
 	case f.Class != nil:
 		return f.Class
-	case f.When == Before:
+	case f.When == Before, f.When == Partial:
 		return sink.ErrTransient
 	}
 	return sink.ErrUncertain
@@ -90,8 +117,8 @@ func classes() []error {
 	return []error{sink.ErrTransient, sink.ErrUncertain, sink.ErrFenced, sink.ErrRejected, sink.ErrConfig, sink.ErrLost}
 }
 
-// String returns a form that [ParseFault] reads, such as "save 2 after", "commit@target 1x3 before lost" or "any 17 late". Do is not
-// in it.
+// String returns a form that [ParseFault] reads, such as "save 2 after", "commit@target 1x3 before lost", "any 17 late", "write 1 delay 5ms" or
+// "save if And(OnCall(3), Random(0.5, 7)) after". Do is not in it.
 func (f Fault) String() string {
 	s := f.Call
 	if s == "" {
@@ -100,11 +127,18 @@ func (f Fault) String() string {
 	if f.Sink != "" {
 		s += "@" + f.Sink
 	}
-	s += " " + strconv.Itoa(max(f.At, 1))
-	if f.Times > 1 {
-		s += "x" + strconv.Itoa(f.Times)
+	if f.If != nil {
+		s += " if " + f.If.String()
+	} else {
+		s += " " + strconv.Itoa(max(f.At, 1))
+		if f.Times > 1 {
+			s += "x" + strconv.Itoa(f.Times)
+		}
 	}
 	s += " " + f.When.String()
+	if f.For > 0 {
+		s += " " + f.For.String()
+	}
 	if f.Class != nil {
 		s += " " + f.Class.Error()
 	}
@@ -115,8 +149,18 @@ func (f Fault) String() string {
 func ParseFault(s string) (Fault, error) {
 	var f Fault
 	wrong := fmt.Errorf(`sinktest: %q is no fault: expected a form such as "save 2 after" or "commit@target 1x3 before lost"`, s)
+	// The text of an injector may hold spaces, up to its last bracket.
+	if head, rest, ok := strings.Cut(s, " if "); ok {
+		end := strings.LastIndex(rest, ")") + 1
+		i, err := ParseInjector(rest[:end])
+		if err != nil {
+			return f, err
+		}
+		s = head + " 1" + rest[end:]
+		f.If = i
+	}
 	words := strings.Fields(s)
-	if len(words) < 3 || len(words) > 4 {
+	if len(words) < 3 || len(words) > 5 {
 		return f, wrong
 	}
 	f.Call, f.Sink, _ = strings.Cut(words[0], "@")
@@ -133,17 +177,28 @@ func ParseFault(s string) (Fault, error) {
 			return f, wrong
 		}
 	}
-	switch words[2] {
-	case Before.String():
-	case After.String():
-		f.When = After
-	case Late.String():
-		f.When = Late
-	default:
+	when := slices.Index(whens[:], words[2])
+	if when < 0 {
 		return f, wrong
 	}
-	if len(words) == 4 {
-		i := slices.IndexFunc(classes(), func(c error) bool { return c.Error() == words[3] })
+	f.When = When(when)
+	if f.If != nil {
+		if many || f.At != 1 {
+			return f, wrong
+		}
+		f.At = 0
+	}
+	if words = words[3:]; f.When == Delay && len(words) > 0 {
+		if f.For, err = time.ParseDuration(words[0]); err != nil {
+			return f, wrong
+		}
+		words = words[1:]
+	}
+	if len(words) > 1 {
+		return f, wrong
+	}
+	if len(words) == 1 {
+		i := slices.IndexFunc(classes(), func(c error) bool { return c.Error() == words[0] })
 		if i < 0 {
 			return f, wrong
 		}

@@ -133,7 +133,7 @@ func TestClone_PowerLossAtEveryCall(t *testing.T) {
 			for i := 1; ; i++ {
 				srv, topic := NewServer(), someTopic()
 				var rest *Server
-				f := Faulty(Fault{At: i, When: when, Do: func(context.Context) { rest = srv.Clone() }})
+				f := Faulty(Fault{At: i, When: when, Do: func(context.Context) { rest = srv.Crash() }})
 				if err := errors.Join(play(t.Context(), srv, inTx, topic, f), compare(srv, topic)); err != nil {
 					t.Fatalf("%s call %d: the lane that lived on: %v", when, i, err)
 				}

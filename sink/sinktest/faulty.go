@@ -37,7 +37,8 @@ type lateCall struct {
 	do   func(context.Context) error
 }
 
-// Faulty returns the faults, each of which counts its calls for itself. A call that several want takes the first.
+// Faulty returns the faults, each of which counts its calls for itself. A call that several want takes the first. Wrap with [Faults.Sink],
+// [Faults.Committer] and [Faults.Store] what is to meet them.
 func Faulty(faults ...Fault) *Faults {
 	f := &Faults{}
 	for _, x := range faults {
@@ -61,11 +62,23 @@ func (f *Faults) Fired() error {
 	for _, x := range f.faults {
 		if err := x.valid(); err != nil {
 			errs = append(errs, err)
+		} else if x.If != nil {
+			if x.fired == 0 {
+				errs = append(errs, fmt.Errorf("sinktest: fault %q never fired; the calls were: %s", x.Fault, f.callsText()))
+			}
 		} else if want := max(x.Times, 1); x.fired < want {
-			errs = append(errs, fmt.Errorf("sinktest: fault %q fired %d times, expected %d; the calls were: %s", x.Fault, x.fired, want, strings.Join(f.calls, ", ")))
+			errs = append(errs, fmt.Errorf("sinktest: fault %q fired %d times, expected %d; the calls were: %s", x.Fault, x.fired, want, f.callsText()))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// callsText returns the calls so far for an error. The caller holds f.mu.
+func (f *Faults) callsText() string {
+	if len(f.calls) == 0 {
+		return "none"
+	}
+	return strings.Join(f.calls, ", ")
 }
 
 // Calls returns the calls so far, those that a fault met marked with it: "save", "commit@target", "save (save 2 after)".
@@ -109,10 +122,17 @@ func (f *Faults) meets(call, sinkName string) (Fault, bool) {
 	found := false
 	for i := range f.faults {
 		x := &f.faults[i]
-		if x.valid() != nil || x.Call != "" && x.Call != call || x.Sink != "" && x.Sink != sinkName || x.When == Late && !canBeLate(call) {
+		if x.valid() != nil || x.Call != "" && x.Call != call || x.Sink != "" && x.Sink != sinkName || !x.When.canBe(call) {
 			continue
 		}
 		x.seen++
+		if x.If != nil {
+			if hit := x.If.Hit(Call{call, sinkName}); hit && !found && !f.stopped {
+				x.fired++
+				met, found = x.Fault, true
+			}
+			continue
+		}
 		if first := max(x.At, 1); !found && !f.stopped && x.seen >= first && x.seen < first+max(x.Times, 1) {
 			x.fired++
 			met, found = x.Fault, true
@@ -130,11 +150,31 @@ func (f *Faults) meets(call, sinkName string) (Fault, bool) {
 
 // call makes one call through the faults.
 func (f *Faults) call(ctx context.Context, name, sinkName string, do func(context.Context) error) error {
+	return f.callInParts(ctx, name, sinkName, do, nil)
+}
+
+// callInParts is call for one that can be made with the first half of what it is given.
+func (f *Faults) callInParts(ctx context.Context, name, sinkName string, do, half func(context.Context) error) error {
 	fault, met := f.meets(name, sinkName)
 	if !met {
 		return do(ctx)
 	}
 	switch fault.When {
+	case Panic:
+		if fault.Do != nil {
+			fault.Do(ctx)
+		}
+		panic(fault.injected(name, sinkName))
+	case Delay:
+		if fault.Do != nil {
+			fault.Do(ctx)
+		}
+		pause(ctx, fault.For)
+		return do(ctx)
+	case Partial:
+		if half != nil {
+			_ = half(ctx)
+		}
 	case After:
 		_ = do(ctx) // whatever it was, nobody hears it
 	case Late:
@@ -151,11 +191,18 @@ func (f *Faults) call(ctx context.Context, name, sinkName string, do func(contex
 // Sink wraps a sink and the committers it makes. A committer that is a [sink.Store] stays one.
 func (f *Faults) Sink(s sink.Sink) sink.Sink { return faultySink{s, f} }
 
-// Committer wraps a committer of the sink called name. One that is a [sink.Store] stays one.
+// Committer wraps a committer of the sink called name. One that is a [sink.Store], or a [sink.DeadLetterKeeper], stays one.
 func (f *Faults) Committer(name string, c sink.Committer) sink.Committer {
 	w := faultyCommitter{c, f, name}
-	if s, ok := c.(sink.Store); ok {
+	s, isStore := c.(sink.Store)
+	k, keeps := c.(sink.DeadLetterKeeper)
+	switch {
+	case isStore && keeps:
+		return faultyOwnKeeper{faultyKeeper{w, k}, faultyStore{s, f}}
+	case isStore:
 		return faultyOwnStore{w, faultyStore{s, f}}
+	case keeps:
+		return faultyKeeper{w, k}
 	}
 	return w
 }
@@ -193,7 +240,11 @@ func (w faultyCommitter) Open(ctx context.Context, c sink.Claim) error {
 }
 
 func (w faultyCommitter) Write(ctx context.Context, b *changelog.Batch) error {
-	return w.f.call(ctx, "write", w.name, func(ctx context.Context) error { return w.c.Write(ctx, b) })
+	return w.f.callInParts(ctx, "write", w.name, func(ctx context.Context) error { return w.c.Write(ctx, b) }, func(ctx context.Context) error {
+		part := *b
+		part.Changes = b.Changes[:b.Len()/2]
+		return w.c.Write(ctx, &part)
+	})
 }
 
 func (w faultyCommitter) Prepare(ctx context.Context, cut sink.Cut) (sink.Committable, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -16,25 +17,44 @@ import (
 // Names that the laws use. Whoever writes a [Harness] needs them to empty and to read what is under test.
 const (
 	Bridge      = "sinktest"        // the bridge of every law
+	OtherBridge = "sinktest-other"  // a second one in the same place, in a few laws
 	SinkName    = "target"          // the declared name of the sink under test
 	KeyedTable  = "sinktest_keyed"  // (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id)), mode [I,UB,UA,D]
 	AppendTable = "sinktest_append" // (id BIGINT, v STRING) without a key, mode [I]
+	TextTable   = "sinktest_text"   // (k STRING NOT NULL, v STRING, b BYTES, PRIMARY KEY (k)), mode [I,UA,D]
+	TypeTable   = "sinktest_type"   // (id BIGINT NOT NULL, v of the type that is tested, PRIMARY KEY (id)), mode [I,UA,D]; made anew for each type
 )
 
 // Harness describes an implementation to [Check] and [Run]. Connect and Reset are required, and Rows unless only a store is under
 // test. The zero of everything else asks for the strongest: exactly once, in two phases, every law.
+//
+// Fields that weaken (InTransaction to Unfenced) stand in the implementation's own test file, where its readers look. What is not
+// weakened is claimed, and has to be tested: a Harness whose Skip leaves no law that tests a claim is refused.
 type Harness struct {
 	// Connect opens a NEW client on the same data at each call, as a process that starts does: a restart if the clients before
-	// it were released, a zombie's rival if one of them lives on. t is the one table that the client will write, KeyedTable or
-	// AppendTable. Two clients must not share what dies with a process (a session, an open transaction); a shared pool is fine.
+	// it were released, a zombie's rival if one of them lives on. t is the one table that the client will write, one of the
+	// four tables above. Two clients must not share what dies with a process (a session, an open transaction); a shared pool is fine.
 	Connect func(ctx context.Context, t *changelog.Table) (Client, error)
 
-	// Reset makes the table t exist and be empty, and the store know nothing of Bridge. It is called before each law, after all
-	// clients of the law before it were released.
+	// Reset makes the table t exist and be empty, with the columns that t has now, and the store know nothing of Bridge and
+	// OtherBridge. (A sink that creates its tables may leave that to Connect: then t must not exist.) It is called before each law, after all
+	// clients of the law before it were released, and in between by laws that play several times.
 	Reset func(ctx context.Context, t *changelog.Table) error
 
-	// Rows returns what a reader of the table t sees now, in any order, by another path than the sink's.
+	// Rows returns what a reader of the table t, KeyedTable or AppendTable, sees now, in any order, by another path than the sink's. It
+	// is called from one goroutine at a time, at times while a committer works.
 	Rows func(ctx context.Context, t *changelog.Table) ([]Row, error)
+
+	// Values returns the same of TextTable and TypeTable, as values of the types of t's columns. nil: laws of keys, texts and types
+	// are skipped.
+	Values func(ctx context.Context, t *changelog.Table) ([]changelog.Row, error)
+
+	// Letters returns the dead letters that readers see. Required of a committer that is a sink.DeadLetterKeeper.
+	Letters func(ctx context.Context) ([]sink.DeadLetter, error)
+
+	// Leftovers names what is left in the place under test beside tables and stored state, once everything is settled and closed:
+	// sessions, open or prepared transactions, uploads, temporary objects. nil: only goroutines are looked at.
+	Leftovers func(ctx context.Context) ([]string, error)
 
 	// InTransaction declares that Prepare leaves the rows in an open transaction that Save commits with the positions: the
 	// committer is its own store, receipts are empty, and what was prepared dies with its process. Laws of receipts are skipped.
@@ -44,11 +64,29 @@ type Harness struct {
 	// invisibility and of tables without a key are skipped. Sink.Guarantee must say the same.
 	Convergent bool
 
+	// NoDeletes declares that the sink only appends: it takes +I and no other kind. Laws of keys are skipped, all others are run
+	// on AppendTable, with inserts alone.
+	NoDeletes bool
+
+	// NotAtomic declares that a reader may see a part of a checkpoint while it is committed.
+	NotAtomic bool
+
+	// Unfenced declares that Open does not stop the writers of ended generations: only the store's refusal of their Save protects from
+	// them.
+	Unfenced bool
+
+	// Delay is how long after a commit a reader may still see what was there before. Each look at rows waits for it. Defaults to 0.
+	Delay time.Duration
+
 	// Skip holds laws that the implementation does not keep, by id, each with the reason, which is shown. An unknown id or an
 	// empty reason is a failure.
 	Skip map[string]string
 
-	// Timeout bounds one law, so that a call that hangs fails with the law's name. Defaults to one minute.
+	// Seed begins the laws that play at random. A violation shows it; the same seed gives the same calls. Defaults to 1.
+	Seed uint64
+
+	// Timeout bounds one law, so that a call that hangs fails with the law's name; those that play several times may take four of it. Defaults to
+	// one minute.
 	Timeout time.Duration
 }
 
@@ -79,7 +117,9 @@ func Check(ctx context.Context, h Harness) error {
 		if why := h.skips(l); why != "" {
 			continue
 		}
-		errs = append(errs, l.check(ctx, h))
+		if err := l.check(ctx, h); !errors.As(err, new(*notApplicable)) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -95,24 +135,38 @@ func Run(t *testing.T, h Harness) {
 			if why := h.skips(l); why != "" {
 				t.Skipf("%s %q: %s", l.ID, l.Sentence, why)
 			}
-			if err := l.check(t.Context(), h); err != nil {
+			err := l.check(t.Context(), h)
+			if why := new(notApplicable); errors.As(err, &why) {
+				t.Skipf("%s %q: %s", l.ID, l.Sentence, why.reason)
+			}
+			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
+// notApplicable is what a law says that found out by itself that there is nothing to test.
+type notApplicable struct{ reason string }
+
+func (n *notApplicable) Error() string { return n.reason }
+
 // Violation is a law that was broken.
 type Violation struct {
 	Law     Law
 	Seen    string   // what was seen instead
 	History []string // the calls that led to it, with their answers, and the changes that were written
+	Seed    uint64   // of a law that plays at random; 0: none
 }
 
-// Error shows the law, what was seen, and the calls that led to it.
+// Error shows the law, what was seen, the seed, and the calls that led to it.
 func (v *Violation) Error() string {
-	return fmt.Sprintf("sinktest: %s is broken: %s\n  seen: %s\n  after:\n    %s",
-		v.Law.ID, v.Law.Sentence, v.Seen, strings.Join(v.History, "\n    "))
+	seed := ""
+	if v.Seed != 0 {
+		seed = fmt.Sprintf("\n  seed: %d (Harness.Seed)", v.Seed)
+	}
+	return fmt.Sprintf("sinktest: %s is broken: %s\n  seen: %s%s\n  after:\n    %s",
+		v.Law.ID, v.Law.Sentence, v.Seen, seed, strings.Join(v.History, "\n    "))
 }
 
 func (h Harness) validate() error {
@@ -143,7 +197,37 @@ func (h Harness) validate() error {
 			errs = append(errs, fmt.Errorf("sinktest: Harness.Skip gives no reason for %s", id))
 		}
 	}
+	for _, c := range h.claims() {
+		if !slices.ContainsFunc(Laws(), func(l Law) bool { return l.Needs&c.need != 0 && h.skips(l) == "" }) {
+			errs = append(errs, fmt.Errorf("sinktest: the Harness claims %s, and Skip leaves no law that tests it: declare %s, or skip less", c.what, c.weaker))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+type claim struct {
+	need         Need
+	what, weaker string
+}
+
+// claims returns what h does not weaken.
+func (h Harness) claims() []claim {
+	var cs []claim
+	for _, c := range []struct {
+		weak bool
+		claim
+	}{
+		{h.InTransaction || h.Convergent, claim{TwoPhase, "receipts", "InTransaction"}},
+		{h.Convergent, claim{Exact, "exactly once", "Convergent"}},
+		{h.NoDeletes, claim{Deletes, "deletes", "NoDeletes"}},
+		{h.NotAtomic || h.Convergent, claim{Atomic, "atomic visibility", "NotAtomic"}},
+		{h.Unfenced || h.Convergent, claim{Fenced, "fencing", "Unfenced"}},
+	} {
+		if !c.weak {
+			cs = append(cs, c.claim)
+		}
+	}
+	return cs
 }
 
 // skips returns why l does not apply to h, or "".
@@ -155,6 +239,14 @@ func (h Harness) skips(l Law) string {
 		return "needs receipts, and an InTransaction sink's Save makes the rows visible"
 	case l.Needs&Exact != 0 && h.Convergent:
 		return "needs exactly once, and the sink is declared convergent"
+	case l.Needs&Deletes != 0 && h.NoDeletes:
+		return "needs deletes, and the sink is declared to take none"
+	case l.Needs&Atomic != 0 && (h.NotAtomic || h.Convergent):
+		return "needs checkpoints that appear at once, and the sink is declared not to make them"
+	case l.Needs&Fenced != 0 && h.Unfenced:
+		return "needs a fence, and the sink is declared to have none"
+	case l.Needs&ReadValues != 0 && h.Values == nil:
+		return "needs Harness.Values, which is not there"
 	}
 	return ""
 }

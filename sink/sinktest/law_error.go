@@ -15,7 +15,7 @@ func errorLaws() []Law {
 			Sentence: "A call whose context has ended says so, and leaves what the class of its error says; the lane acquires anew and each row is there once."},
 		{ID: "L28", Table: AppendTable, Needs: Exact, run: contextEndsDuring,
 			Sentence: "When the context ends during Save, End tells what became of it, and rows and positions agree with End."},
-		{ID: "L29", Table: AppendTable, Needs: TwoPhase | Exact, run: rolledBack,
+		{ID: "L29", Table: AppendTable, Needs: TwoPhase | Exact | Fenced, run: rolledBack,
 			Sentence: "Open rolls back what ended generations prepared and did not decide, whenever they prepare it: there is nothing left that could be committed."},
 	}
 }
@@ -43,7 +43,7 @@ func endedContext(w *world) {
 		a.discard()
 		a.begin(0)
 	}
-	for _, call := range []string{"Acquire", "Open", "Write", "Prepare", "Save", "Commit"} {
+	for _, call := range []string{"Acquire", "Open", "Write", "Prepare", "Save", "Commit", "Discard", "Abort", "End", "Read", "Close"} {
 		id++
 		w.topic.Put(0, Insert(id, "a"), Insert(id, "a"))
 		before := a.From
@@ -89,6 +89,35 @@ func endedContext(w *world) {
 				w.contextClass(err, call)
 			}
 			a.commit() // the only way is forward
+		case "Discard", "Abort":
+			a.write()
+			drop := a.Discard
+			if call == "Abort" {
+				a.prepare()
+				drop = a.Abort
+			}
+			if err := drop(gone); err != nil {
+				w.contextClass(err, call)
+			}
+			undo() // what could not be dropped, the next Open rolls back
+		case "End":
+			a.checkpoint()
+			id, err := a.End(gone)
+			if err != nil {
+				w.contextClass(err, call)
+			} else if id != a.ID {
+				w.fail("End with an ended context told %d, saved was %d", id, a.ID)
+			}
+			a.begin(0)
+		case "Read":
+			if _, err := a.Store.Read(gone, Bridge); err != nil {
+				w.contextClass(err, call)
+			}
+		case "Close":
+			a.write()
+			_ = a.Close(gone) // whatever it says, nothing is decided
+			a = w.lane()
+			a.begin(0)
 		}
 		a.checkpoint()
 		w.sees("after the lane went on", a.From...)

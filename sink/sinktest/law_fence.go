@@ -9,7 +9,7 @@ func fenceLaws() []Law {
 	return []Law{
 		{ID: "L12", Table: KeyedTable, run: fencedSave,
 			Sentence: "Save of a generation that was ended is ErrFenced and changes nothing, also before its successor's Open."},
-		{ID: "L13", Table: AppendTable, Needs: Exact, run: zombie,
+		{ID: "L13", Table: AppendTable, Needs: Exact | Fenced, run: zombie,
 			Sentence: "After its successor's Open nothing that an ended generation does becomes visible or changes what its successor does."},
 		{ID: "L14", Table: KeyedTable, run: neighbours,
 			Sentence: "Generations over different partitions do not disturb each other, nor does Open what a neighbour has prepared."},

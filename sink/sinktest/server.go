@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -16,6 +17,8 @@ type Server struct {
 	tables map[string]*table
 	sinks  map[sinkName]*sinkState
 	store  storeState
+
+	letters []sink.DeadLetter // visible ones, in the order in which they were committed
 }
 
 // sinkName keys the state of one sink; two sinks of a bridge, or two bridges, never meet.
@@ -40,6 +43,10 @@ func NewServer() *Server {
 	return &Server{tables: make(map[string]*table), sinks: make(map[sinkName]*sinkState), store: make(storeState)}
 }
 
+// Crash returns the world as a power loss at this moment leaves it, for the processes that begin afterwards. s itself goes on, for those
+// that did not notice: [Server.Clone] under the name of what it plays.
+func (s *Server) Crash() *Server { return s.Clone() }
+
 // Clone returns a server that holds what this one would hold after a power loss at this moment: whatever clients of s have
 // not made durable is not in it, and clients of s do not reach it.
 func (s *Server) Clone() *Server {
@@ -53,6 +60,7 @@ func (s *Server) Clone() *Server {
 		c.sinks[name] = st.clone()
 	}
 	c.store = s.store.clone()
+	c.letters = slices.Clone(s.letters) // nobody writes to one
 	return c
 }
 
@@ -95,6 +103,10 @@ func (s *Server) sink(name sinkName) *sinkState {
 // apply makes changes visible, in order. The caller holds s.mu.
 func (s *Server) apply(changes []change) {
 	for _, c := range changes {
+		if c.letter != nil {
+			s.letters = append(s.letters, *c.letter)
+			continue
+		}
 		t := s.tables[c.table.Name]
 		if t == nil {
 			t = newTable(c.table)

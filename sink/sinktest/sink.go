@@ -174,7 +174,7 @@ func (c *committer) take(t *changelog.Table, ch *changelog.Change) error {
 // follows it.
 func (c *committer) last(t *changelog.Table, key string) changelog.Row {
 	for _, p := range slices.Backward(c.pending) {
-		if p.table.Name != t.Name || rowKey(t.Schema, p.row) != key {
+		if p.letter != nil || p.table.Name != t.Name || rowKey(t.Schema, p.row) != key {
 			continue
 		}
 		switch {

@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
 )
 
-// change is a copy of a changelog.Change that owns its memory.
+// change is a copy of a changelog.Change that owns its memory, or a dead letter: what a checkpoint holds.
 type change struct {
-	table *changelog.Table
-	kind  changelog.Kind
-	row   changelog.Row
+	table  *changelog.Table
+	kind   changelog.Kind
+	row    changelog.Row
+	letter *sink.DeadLetter // nil: a change
 }
 
 // table holds rows as the dumbest thing that can be right: changes are applied to it one by one, in order.

@@ -8,8 +8,18 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 )
 
-// tableNamed returns the table called KeyedTable or AppendTable.
+// tableNamed returns one of the four tables by its name; TypeTable, of a text.
 func tableNamed(name string) *changelog.Table {
+	switch name {
+	case TextTable:
+		return &changelog.Table{Name: name, Mode: changelog.Upsert, Schema: &changelog.Schema{Key: []int{0}, Columns: []changelog.Column{
+			{Name: "k", Type: changelog.Type{Root: changelog.RootVarchar, Length: changelog.MaxLength, NotNull: true}},
+			{Name: "v", Type: changelog.Type{Root: changelog.RootVarchar, Length: changelog.MaxLength}},
+			{Name: "b", Type: changelog.Type{Root: changelog.RootVarbinary, Length: changelog.MaxLength}},
+		}}}
+	case TypeTable:
+		return typeTable(changelog.Type{Root: changelog.RootVarchar, Length: changelog.MaxLength})
+	}
 	columns := []changelog.Column{
 		{Name: "id", Type: changelog.Type{Root: changelog.RootBigInt}},
 		{Name: "v", Type: changelog.Type{Root: changelog.RootVarchar, Length: changelog.MaxLength}},
@@ -19,6 +29,12 @@ func tableNamed(name string) *changelog.Table {
 	}
 	columns[0].Type.NotNull = true
 	return &changelog.Table{Name: name, Mode: changelog.Retract, Schema: &changelog.Schema{Columns: columns, Key: []int{0}}}
+}
+
+// typeTable is TypeTable for one type.
+func typeTable(t changelog.Type) *changelog.Table {
+	return &changelog.Table{Name: TypeTable, Mode: changelog.Upsert, Schema: &changelog.Schema{Key: []int{0}, Columns: []changelog.Column{
+		{Name: "id", Type: changelog.Type{Root: changelog.RootBigInt, NotNull: true}}, {Name: "v", Type: t}}}}
 }
 
 // Keyed returns the table (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id)) that takes every kind of change.
@@ -58,6 +74,8 @@ type Topic struct {
 	Table *changelog.Table
 	ID    changelog.TopicID // of every position
 	parts map[int32][]Event
+
+	insertsOnly bool // for a sink that takes nothing else: Put makes inserts of updates, and leaves the rest out
 }
 
 // NewTopic returns an empty topic with the name of t, which is Keyed or Appended.
@@ -67,7 +85,15 @@ func NewTopic(t *changelog.Table) *Topic {
 
 // Put appends one message for each event to a partition.
 func (t *Topic) Put(partition int32, events ...Event) {
-	t.parts[partition] = append(t.parts[partition], events...)
+	for _, e := range events {
+		if t.insertsOnly {
+			if !e.Kind.Adds() {
+				continue
+			}
+			e.Kind = changelog.Insert
+		}
+		t.parts[partition] = append(t.parts[partition], e)
+	}
 }
 
 // Partition names partition p of the topic.
@@ -177,8 +203,10 @@ func marshal(v any) []byte {
 	return b
 }
 
+func compareRows(a, b Row) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.V, b.V)) }
+
 func sortRows(rows []Row) {
-	slices.SortFunc(rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.V, b.V)) })
+	slices.SortFunc(rows, compareRows)
 }
 
 // FixtureRows turns rows of the two tables, as [Server.Table] returns them, into what [Harness.Rows] returns.

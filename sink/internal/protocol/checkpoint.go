@@ -142,12 +142,15 @@ func (m *Machine) askAgain(c Class) []Effect {
 		}
 	}
 	if m.interrupted {
-		// Nobody knows what became of the Save. The next Acquire ends the generation for good and its claim tells.
-		return m.giveUp()
+		return m.unknown()
 	}
 	m.phase = askWait
 	return []Effect{Wait{m.tries, c}}
 }
+
+// unknown gives up while nobody tells what became of the Save. The next Acquire ends the generation for good and its claim tells. What the
+// sinks still hold open is dropped, or it would be in that generation's first checkpoint.
+func (m *Machine) unknown() []Effect { return m.cleanUp(nil, thenAcquire, Uncertain) }
 
 // undecided takes a failure before the decision: the work is dropped and done again, or the lane is over. prepared is what may
 // be aborted, because its Save was certainly never sent or certainly refused (I3).
@@ -206,8 +209,11 @@ func (m *Machine) discard() []Effect {
 		}
 		return m.acquire()
 	case thenConfirm:
-		return m.confirm()
+		return m.reportFenced(m.confirm())
 	case thenDrop:
+		if m.req == revoke && m.class == Fenced {
+			return m.reportFenced(m.drop())
+		}
 		return m.drop()
 	}
 	return m.halt(m.class)

@@ -61,6 +61,8 @@ type (
 	Resume struct{ Partitions []changelog.Partition }
 	// Alarm tells that N Commits in a row failed.
 	Alarm struct{ N int }
+	// ReportFenced tells that another generation owns the partitions; the lane may take them back, see Confirm. Once a fence.
+	ReportFenced struct{}
 	// Done tells that the request is served. Checkpoint is the number that was decided last while serving it, 0 for none; Owned:
 	// the lane holds a generation and can be written to.
 	Done struct {
@@ -72,24 +74,25 @@ type (
 	Halt struct{ Class Class }
 )
 
-func (Acquire) effect() {}
-func (Open) effect()    {}
-func (Begin) effect()   {}
-func (Seek) effect()    {}
-func (Prepare) effect() {}
-func (Save) effect()    {}
-func (End) effect()     {}
-func (Commit) effect()  {}
-func (Discard) effect() {}
-func (Abort) effect()   {}
-func (Confirm) effect() {}
-func (Wait) effect()    {}
-func (Hint) effect()    {}
-func (Pause) effect()   {}
-func (Resume) effect()  {}
-func (Alarm) effect()   {}
-func (Done) effect()    {}
-func (Halt) effect()    {}
+func (Acquire) effect()      {}
+func (Open) effect()         {}
+func (Begin) effect()        {}
+func (Seek) effect()         {}
+func (Prepare) effect()      {}
+func (Save) effect()         {}
+func (End) effect()          {}
+func (Commit) effect()       {}
+func (Discard) effect()      {}
+func (Abort) effect()        {}
+func (Confirm) effect()      {}
+func (Wait) effect()         {}
+func (Hint) effect()         {}
+func (Pause) effect()        {}
+func (Resume) effect()       {}
+func (Alarm) effect()        {}
+func (ReportFenced) effect() {}
+func (Done) effect()         {}
+func (Halt) effect()         {}
 
 func (f Acquire) String() string { return "acquire " + partitions(f.Partitions) }
 func (f Open) String() string {
@@ -102,7 +105,7 @@ func (f Open) String() string {
 func (f Begin) String() string { return "begin " + partitions(f.Partitions) }
 func (f Seek) String() string  { return "seek " + positions(f.To) }
 func (f Prepare) String() string {
-	return fmt.Sprintf("prepare sink %d for checkpoint %d.%d", f.Sink, f.Generation, f.Checkpoint)
+	return fmt.Sprintf("prepare sink %d for checkpoint %d.%d from %s to %s", f.Sink, f.Generation, f.Checkpoint, positions(f.From), positions(f.To))
 }
 func (f Save) String() string {
 	var b strings.Builder
@@ -118,16 +121,17 @@ func (f Save) String() string {
 	}
 	return b.String()
 }
-func (f End) String() string     { return fmt.Sprintf("end generation %d", f.Generation) }
-func (f Commit) String() string  { return "commit " + f.Receipt.String() }
-func (f Discard) String() string { return fmt.Sprintf("discard sink %d", f.Sink) }
-func (f Abort) String() string   { return "abort " + f.Receipt.String() }
-func (Confirm) String() string   { return "confirm the assignment" }
-func (f Wait) String() string    { return fmt.Sprintf("wait before try %d (%s)", f.N, f.Class) }
-func (f Hint) String() string    { return "hint " + positions(f.To) }
-func (f Pause) String() string   { return "pause " + partitions(f.Partitions) }
-func (f Resume) String() string  { return "resume " + partitions(f.Partitions) }
-func (f Alarm) String() string   { return fmt.Sprintf("alarm: commit failed %d times", f.N) }
+func (f End) String() string        { return fmt.Sprintf("end generation %d", f.Generation) }
+func (f Commit) String() string     { return "commit " + f.Receipt.String() }
+func (f Discard) String() string    { return fmt.Sprintf("discard sink %d", f.Sink) }
+func (f Abort) String() string      { return "abort " + f.Receipt.String() }
+func (Confirm) String() string      { return "confirm the assignment" }
+func (f Wait) String() string       { return fmt.Sprintf("wait before try %d (%s)", f.N, f.Class) }
+func (f Hint) String() string       { return "hint " + positions(f.To) }
+func (f Pause) String() string      { return "pause " + partitions(f.Partitions) }
+func (f Resume) String() string     { return "resume " + partitions(f.Partitions) }
+func (f Alarm) String() string      { return fmt.Sprintf("alarm: commit failed %d times", f.N) }
+func (ReportFenced) String() string { return "report the fence" }
 func (f Done) String() string {
 	s := "done"
 	if f.Checkpoint > 0 {

@@ -189,7 +189,7 @@ func positions(ps []changelog.Position) string {
 	}
 	s := make([]string, len(ps))
 	for i, p := range ps {
-		s[i] = p.String()
+		s[i] = place(p)
 	}
 	return strings.Join(s, " ")
 }

@@ -9,6 +9,9 @@ func (m *Machine) acquire() []Effect {
 		m.phase = unowned
 		return m.done()
 	}
+	if m.cfg.Group && m.slept { // the group may have given them to another member meanwhile, whom an Acquire would fence (I11)
+		return m.confirm()
+	}
 	m.phase = acquiring
 	return []Effect{Acquire{m.parts}}
 }
@@ -69,7 +72,7 @@ func (m *Machine) start() []Effect {
 		return m.giveUp()
 	}
 	m.phase = running
-	if len(m.settle) > 0 || m.atOnce {
+	if (len(m.settle) > 0 || m.atOnce) && !m.cfg.Outer {
 		return m.checkpoint(true)
 	}
 	return m.done()
@@ -91,6 +94,7 @@ func (m *Machine) again(c Class) []Effect {
 	return []Effect{Wait{m.tries, c}}
 }
 
+// confirm asks whether the partitions are still this lane's to acquire.
 func (m *Machine) confirm() []Effect {
 	if m.interrupted {
 		return m.giveUp()
@@ -100,9 +104,16 @@ func (m *Machine) confirm() []Effect {
 }
 
 func (m *Machine) waited() []Effect {
-	if m.interrupted && m.phase != commitWait {
-		return m.giveUp()
+	if m.interrupted {
+		switch m.phase {
+		case commitWait:
+		case askWait:
+			return m.unknown()
+		default:
+			return m.giveUp()
+		}
 	}
+	m.slept = true
 	switch m.phase {
 	case acquireWait:
 		return m.acquire()
@@ -153,7 +164,7 @@ func (m *Machine) failed(c Class) []Effect {
 		case Transient, Uncertain:
 			return m.again(c)
 		case Fenced:
-			return m.confirm()
+			return m.reportFenced(m.confirm())
 		}
 		if m.interrupted {
 			return m.giveUp()

@@ -12,6 +12,12 @@ type Settings struct {
 	Sinks      int // how many, in declared order
 	Attempts   int // unclear failures in a row before Halt; 0: no bound
 	AlarmAfter int // failed Commits in a row before Alarm; 0: never
+	// Group: a consumer group assigns the partitions and answers Confirm. Then an Acquire that follows a Wait is confirmed first (I11);
+	// without a group nobody could, and Confirm, asked after a fence, is answered with no.
+	Group bool
+	// Outer: somebody else answers Save, and keeps what it holds under a number of his own. So there is no checkpoint that he did not ask
+	// for, and each Barrier is one, also with nothing to save.
+	Outer bool
 }
 
 // Machine is the protocol of one lane.
@@ -45,8 +51,10 @@ type Machine struct {
 	then   action    // what follows the clean-up
 	class  Class     // why
 
-	tries       int // failures in a row, for Wait
-	unclear     int // those of them that were uncertain
+	tries       int  // failures in a row, for Wait
+	unclear     int  // those of them that were uncertain
+	slept       bool // a Wait of this request ended, and no Confirm said yes since
+	told        bool // ReportFenced came out since the last Acquired
 	interrupted bool
 	decided     int64 // last checkpoint decided while serving the request
 	decidedGen  int64
@@ -140,6 +148,10 @@ func (m *Machine) Step(e Event) []Effect {
 		m.interrupted = true
 		return nil
 	case Assign, Barrier, Revoke, Lose, Recover, WriteFailed, Advance:
+		if _, ok := e.(Barrier); ok && !m.Idle() {
+			// Nothing can be written while an effect is out, so what is being done covers all that this barrier could: it joins.
+			return nil
+		}
 		if !m.Idle() {
 			panic(fmt.Sprintf("protocol: request %v while an effect is out", e))
 		}
@@ -175,7 +187,7 @@ func (m *Machine) ask(e Event) []Effect {
 		if m.phase == unowned {
 			return m.acquire()
 		}
-		if !m.Moved() {
+		if !m.Moved() && !m.cfg.Outer {
 			return m.done()
 		}
 		return m.checkpoint(false)
@@ -215,7 +227,7 @@ func (m *Machine) answer(e Event) []Effect {
 			panic(fmt.Sprintf("protocol: generation %d after %d", e.Generation, m.gen))
 		}
 		m.gen, m.cp = e.Generation, 0
-		m.ended, m.settle, m.atOnce = e.Ended, nil, false
+		m.ended, m.settle, m.atOnce, m.told = e.Ended, nil, false, false
 		m.from = nil
 		for _, p := range e.Positions {
 			if contains(m.parts, p.Partition) {
@@ -279,7 +291,11 @@ func (m *Machine) answer(e Event) []Effect {
 	case Confirmed:
 		m.expect(confirming, e)
 		if !e.Yes {
-			return m.halt(Fenced)
+			return m.reportFenced(m.halt(Fenced))
+		}
+		if m.slept {
+			m.slept = false
+			return m.acquire()
 		}
 		return m.again(Fenced)
 	case Waited:
@@ -316,7 +332,7 @@ func (m *Machine) done() []Effect {
 		m.paused = false
 		fx = append(fx, Resume{m.parts})
 	}
-	m.req, m.added, m.gone, m.interrupted = none, nil, nil, false
+	m.req, m.added, m.gone, m.interrupted, m.slept = none, nil, nil, false, false
 	return append(fx, Done{m.decidedGen, m.decided, m.phase == running})
 }
 
@@ -330,6 +346,15 @@ func (m *Machine) giveUp() []Effect {
 func (m *Machine) halt(c Class) []Effect {
 	m.phase = halted
 	return []Effect{Halt{c}}
+}
+
+// reportFenced puts the report of a fence before what follows it, once a fence: also where the lane goes on, people want to know.
+func (m *Machine) reportFenced(fx []Effect) []Effect {
+	if m.told {
+		return fx
+	}
+	m.told = true
+	return append([]Effect{ReportFenced{}}, fx...)
 }
 
 // forget notes that the source is past changes that were dropped: whatever it said of these partitions, they must be sought.

@@ -1,0 +1,146 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/flinksink/flinksink/sink"
+)
+
+// Store is a [sink.Store] in a file. It is safe for use by several goroutines, and by several processes of one host; each call reads the
+// file anew.
+type Store struct {
+	path string
+	step func(name string) // tests are told of each step of a replacement; nil: nobody
+}
+
+var _ sink.Store = (*Store)(nil)
+
+// New returns the store in the file at path. Its folder must exist; the file comes to be with the first Acquire. Nothing is held open
+// between calls.
+func New(path string) (*Store, error) {
+	s := &Store{path: path}
+	if path == "" {
+		return nil, s.fail("start", "", sink.ErrConfig, errors.New("the path is empty"))
+	}
+	if err := canLock(); err != nil {
+		return nil, s.fail("start", "", sink.ErrConfig, err)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, s.fail("start", "", sink.ErrConfig, fmt.Errorf("the folder of the file: %w", err))
+	} else if !info.IsDir() {
+		return nil, s.fail("start", "", sink.ErrConfig, fmt.Errorf("%s is no folder", filepath.Dir(path)))
+	}
+	return s, nil
+}
+
+// Acquire implements [sink.Store].
+func (s *Store) Acquire(ctx context.Context, r sink.AcquireRequest) (claim sink.Claim, err error) {
+	err = s.change(ctx, "acquire", r.Bridge, func(c *content) (bool, error) {
+		claim, err = c.acquire(r, time.Now().UTC())
+		return true, err
+	})
+	if err != nil {
+		return sink.Claim{}, err
+	}
+	return claim, nil
+}
+
+// Save implements [sink.Store].
+//
+// The rename is the decision: before it every process reads the old file, after it every process reads the new one, and the lock keeps two of
+// them from replacing the same old one. It is answered once the folder is synced, so that a decision that was answered outlives
+// the power.
+func (s *Store) Save(ctx context.Context, gen sink.Generation, cp sink.Checkpoint) error {
+	return s.change(ctx, "save", gen.Bridge, func(c *content) (bool, error) { return true, c.save(gen, cp, time.Now().UTC()) })
+}
+
+// End implements [sink.Store].
+//
+// It tells what the file says, after a replacement of its own that was synced: if an earlier Save's rename was done and its sync was not, it is
+// durable by then. A Save that is still on its way finds the generation ended, under the lock.
+func (s *Store) End(ctx context.Context, gen sink.Generation) (last sink.CheckpointID, err error) {
+	err = s.change(ctx, "end", gen.Bridge, func(c *content) (changed bool, err error) {
+		last, _, err = c.endOf(gen)
+		return true, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return last, nil
+}
+
+// Read implements [sink.Store].
+func (s *Store) Read(ctx context.Context, bridge string) (state sink.State, err error) {
+	err = s.change(ctx, "read", bridge, func(c *content) (bool, error) {
+		state, err = c.read(bridge)
+		return false, err
+	})
+	if err != nil {
+		return sink.State{}, err
+	}
+	return state, nil
+}
+
+// Close implements [sink.Store]: there is nothing to free.
+func (s *Store) Close(context.Context) error { return nil }
+
+// change runs f on the content of the file under the lock, and replaces the file if f says so.
+func (s *Store) change(ctx context.Context, op, bridge string, f func(c *content) (changed bool, err error)) error {
+	l, err := s.lock(ctx)
+	if err != nil {
+		return s.fail(op, bridge, sink.ErrTransient, err)
+	}
+	defer l.unlock()
+	c, err := s.load(l)
+	if err != nil {
+		return s.fail(op, bridge, sink.ErrTransient, err)
+	}
+	changed, err := f(c)
+	if err != nil {
+		return s.fail(op, bridge, sink.ErrTransient, err)
+	}
+	if !changed {
+		return nil
+	}
+	if err := s.replace(c); err != nil {
+		return s.fail(op, bridge, sink.ErrTransient, err)
+	}
+	if err := l.mark(); err != nil {
+		return s.fail(op, bridge, sink.ErrUncertain, err)
+	}
+	return nil
+}
+
+// load reads the file. One that is not there is an empty one, unless the lock file says that there was one: then somebody took it away, and a
+// fresh start would double everything.
+func (s *Store) load(l *lock) (*content, error) {
+	b, err := os.ReadFile(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		if l.marked() {
+			return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("%s is gone: put it back, or delete %s as well to begin anew", s.path, l.path())}
+		}
+		return &content{Format: formatVersion, Bridges: map[string]*bridge{}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := parse(b)
+	if err == nil && c.Bridges == nil {
+		c.Bridges = map[string]*bridge{}
+	}
+	return c, err
+}
+
+// fail gives err operation, bridge and a class, unless it has one.
+func (s *Store) fail(op, bridge string, class, err error) error {
+	var e *sink.Error
+	if errors.As(err, &e) {
+		class, err = e.Class, e.Err
+	}
+	return &sink.Error{Op: op, Bridge: bridge, Class: class, Err: fmt.Errorf("file store: %w", err)}
+}
