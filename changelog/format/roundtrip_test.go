@@ -31,7 +31,13 @@ var (
 	avroTypes = append([]string{"ARRAY<BIGINT NOT NULL>", "ARRAY<ROW<x INT, y ARRAY<STRING>>>", "MAP<STRING, DECIMAL(20, 5)>", "MULTISET<STRING>", "ROW<a TIMESTAMP(3), b ROW<c BYTES NOT NULL> NOT NULL>",
 		"MAP<STRING, MAP<STRING, DOUBLE>>", "TIMESTAMP(3)", "INT NOT NULL", "STRING NOT NULL"},
 		slices.DeleteFunc(slices.Clone(scalarTypes), func(t string) bool { return strings.HasPrefix(t, "TIMESTAMP") })...)
+	avroJSONTypes = slices.DeleteFunc(slices.Clone(avroTypes), func(t string) bool { // it has no NaN
+		return strings.Contains(t, "FLOAT") || strings.Contains(t, "DOUBLE")
+	})
 )
+
+// unbroken is a message without the line feed that Avro's JSON encoder puts before each but its first one.
+func unbroken(message []byte) string { return strings.TrimPrefix(string(message), "\n") }
 
 // A row that is written is read as it was, in every format, for every type that the format has.
 func TestRoundTrip(t *testing.T) {
@@ -48,6 +54,7 @@ func TestRoundTrip(t *testing.T) {
 		{maxwell.Format{}, jsonTypes, nil},
 		{ogg.Format{}, jsonTypes, map[string]string{"encode.ignore-null-fields": "true"}},
 		{avro.Format{}, avroTypes, nil},
+		{avro.Format{}, avroJSONTypes, map[string]string{"encoding": "json"}},
 		{csv.Format{}, csvTypes, map[string]string{"null-literal": "NULL"}},
 		{csv.Format{}, csvTypes, map[string]string{"null-literal": "NULL", "escape-character": `\`, "quote-character": "'", "field-delimiter": "|"}},
 		{csv.Format{}, csvTypes, map[string]string{"null-literal": "NULL", "escape-character": "^", "quote-character": "é", "field-delimiter": "，"}},
@@ -96,7 +103,7 @@ func TestRoundTrip(t *testing.T) {
 					r.Fatalf("%d changes, %s\n%s\n%s", b.Len(), rowtext.AppendRow(nil, tab.Schema, b.Changes[0].Row), want, message)
 				}
 				again, _, err := e.AppendPayload(nil, &b.Changes[0])
-				if err != nil || string(again) != string(message) {
+				if err != nil || unbroken(again) != unbroken(message) {
 					r.Fatalf("written again: %s, %v\n%s", again, err, message)
 				}
 			})

@@ -10,7 +10,7 @@ import (
 	"github.com/flinksink/flinksink/internal/capture"
 )
 
-// Flink's csv cannot read all that it wrote: NULLs that are nothing, and without quotes text with delimiters. The rows of such records are read
+// Flink's csv cannot read all that it wrote: NULLs that are nothing, and without quotes text with delimiters; nor its avro in JSON: NaN. The rows of such records are read
 // here with other options than the table's, or from the same rows in another topic, and must be written as Flink wrote them.
 func TestEncode_WhatFlinkCannotRead(t *testing.T) {
 	readings := []map[string]string{
@@ -24,7 +24,7 @@ func TestEncode_WhatFlinkCannotRead(t *testing.T) {
 	}
 	// The rows of these are those of csv_text.
 	alike := map[string]bool{"csv_no_quote": true}
-	unread := map[string]int{"csv_one_column": 2, "csv_nested": 1} // rows that no reading gives
+	unread := map[string]int{"csv_one_column": 2, "csv_nested": 1, "avro_json_encoding": 2} // rows that no reading gives
 	total := 0
 	for _, dir := range cases(t) {
 		name := filepath.Base(dir)

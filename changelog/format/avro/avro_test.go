@@ -61,7 +61,7 @@ func TestNewDecoder_Refuses(t *testing.T) {
 		want    string // in the error; "" for none
 	}{
 		{map[string]string{"encoding": "Binary", "timestamp_mapping.legacy": "TRUE"}, []string{"a INT"}, ""},
-		{map[string]string{"encoding": "json"}, []string{"a INT"}, "only 'binary' is read and written here"},
+		{map[string]string{"encoding": "JSON"}, []string{"a INT"}, ""},
 		{map[string]string{"encoding": "xml"}, []string{"a INT"}, "must be 'binary' or 'json'"},
 		{map[string]string{"codec": "snappy"}, []string{"a INT"}, "avro: unknown option 'codec'"},
 		{map[string]string{"timestamp_mapping.legacy": "yes"}, []string{"a INT"}, "'true' or 'false'"},
@@ -220,7 +220,7 @@ func TestDecode_Bombs(t *testing.T) {
 // FuzzDecode holds what a decoder promises whatever comes: one row or an error; what is no guess is the same with leniency; and a row that was
 // read is read again from what an encoder makes of it.
 func FuzzDecode(f *testing.F) {
-	for _, name := range []string{"avro.jsonl", "avro-more.jsonl"} {
+	for _, name := range []string{"avro.jsonl", "avro-more.jsonl", "avro-json.jsonl"} {
 		file, err := os.Open(filepath.Join("..", "..", "..", "testdata", "flink", "odd", name))
 		if err != nil {
 			f.Fatal(err)
@@ -242,12 +242,19 @@ func FuzzDecode(f *testing.F) {
 		encoder changelog.PayloadEncoder
 	}
 	var modes []mode
-	for _, columns := range [][]string{
+	tables := [][]string{
 		{"a INT", "b STRING", "c BOOLEAN", "d DECIMAL(38, 2)", "e TIMESTAMP(3)", "f DOUBLE", "g BYTES"}, {"a ARRAY<STRING>"}, {"a MAP<STRING, ARRAY<BIGINT>>"}, {"a DECIMAL(3, 1)"},
 		{"a TINYINT", "b SMALLINT NOT NULL", "c DATE", "d TIME(0)"}, {"a ROW<x INT, y ROW<z STRING> NOT NULL>", "b MULTISET<STRING>"}, {"a STRING NOT NULL", "b FLOAT NOT NULL"},
 		{"a ARRAY<ROW<x ARRAY<INT NOT NULL> NOT NULL> NOT NULL> NOT NULL"},
-	} {
-		m := mode{p: payloadOf(f, nil, columns...)}
+	}
+	inJSON := [][]string{{"a INT", "b STRING"}, {"a ROW<x INT, y ROW<z STRING>>"}, {"a ARRAY<ROW<x INT>>"}, {"a MAP<STRING, INT>"}, {"a DECIMAL(5, 2)"}, {"a BYTES"}, {"a DOUBLE"},
+		{"a FLOAT"}, {"a BIGINT"}, {"a TIMESTAMP(3)", "b TIMESTAMP(0)"}, {"a INT NOT NULL"}}
+	for i, columns := range append(tables, inJSON...) {
+		var options map[string]string
+		if i >= len(tables) {
+			options = map[string]string{"encoding": "json"}
+		}
+		m := mode{p: payloadOf(f, options, columns...)}
 		m.encoder = encoderOf(f, m.p)
 		for i := range m.decoder {
 			m.p.Lenient = i == 1

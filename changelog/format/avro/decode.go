@@ -62,6 +62,12 @@ func (r *reader) guess(reason string) *failure {
 
 const dayMillis = 86_400_000
 
+// The years of SQL, 0001 to 9999.
+const (
+	firstMilli, lastMilli = -62_135_596_800_000, 253_402_300_799_999
+	firstDay, lastDay     = -719_162, 2_932_896
+)
+
 func ended() *failure { return flinkjson.Misfit("the message ends inside the row") }
 
 // number reads an integer of at most bits, in zigzag and in groups of seven bits.
@@ -209,7 +215,9 @@ func integer(t *changelog.Type, v int64, dst *changelog.Value, guess func(string
 			return guess("beyond the range of " + t.String() + "; Flink would read another number")
 		}
 	case changelog.RootDate:
-		*dst = changelog.DateValue(v)
+		if *dst = changelog.DateValue(v); v < firstDay || v > lastDay {
+			return guess("not in the years 0001 to 9999 of SQL")
+		}
 	case changelog.RootTime:
 		bad := v < 0 || v >= dayMillis
 		if v < 0 {
@@ -226,6 +234,9 @@ func integer(t *changelog.Type, v int64, dst *changelog.Value, guess func(string
 		}
 		if *dst = changelog.TimestampValue(sec, int32(ms)*1e6); t.Root == changelog.RootTimestampLTZ {
 			*dst = changelog.TimestampLTZValue(sec, int32(ms)*1e6)
+		}
+		if v < firstMilli || v > lastMilli {
+			return guess("not in the years 0001 to 9999 of SQL; is it milliseconds?")
 		}
 	default:
 		*dst = changelog.IntValue(v)

@@ -16,11 +16,16 @@
 //
 //   - bytes after the row (Flink does not look at them);
 //   - a TINYINT or SMALLINT beyond its range (Flink: another number), a DECIMAL with more digits than its column (Flink: NULL);
+//   - a DATE or TIMESTAMP outside the years 0001 to 9999;
 //   - a BOOLEAN that is neither 0 nor 1 (Flink: FALSE), text that is not UTF-8 (Flink: U+FFFD), a key that is twice in a map.
 //
 // An encoder reports a time with more than milliseconds, which Flink cuts off.
 //
-// # Not covered
+// # JSON
 //
-// 'encoding' = 'json' is refused.
+// With 'encoding' = 'json' a row is in Avro's JSON encoding: {"id":{"int":1},"name":null}. Every column has to be there. Here a decoder also reports a
+// number with a fraction for an integer (Flink cuts it off), members that are none of the table's and a union with two branches (Flink does not
+// look at them). A member that is there twice is an error even when Lenient, and so is a message that is broken after its last value.
+// Like Flink, an encoder puts a line feed before each message but its first; unlike Flink it refuses NaN and the infinities, which no
+// reader takes.
 package avro

@@ -93,12 +93,12 @@ func (e *jsonEncoder) inner(dst []byte, p *plan, v changelog.Value) ([]byte, *fa
 		return strconv.AppendBool(dst, v.Bool()), nil
 	case changelog.KindFloat:
 		if x := float64(v.Float()); math.IsNaN(x) || math.IsInf(x, 0) {
-			return append(changelog.AppendJavaFloat(append(dst, '"'), v.Float()), '"'), nil
+			return dst, noNumber()
 		}
 		return changelog.AppendJavaFloat(dst, v.Float()), nil
 	case changelog.KindDouble:
 		if x := v.Double(); math.IsNaN(x) || math.IsInf(x, 0) {
-			return append(changelog.AppendJavaDouble(append(dst, '"'), x), '"'), nil
+			return dst, noNumber()
 		}
 		return changelog.AppendJavaDouble(dst, v.Double()), nil
 	case changelog.KindString:
@@ -161,6 +161,11 @@ func (e *jsonEncoder) inner(dst []byte, p *plan, v changelog.Value) ([]byte, *fa
 	}
 	n, f := e.integer(v)
 	return strconv.AppendInt(dst, n, 10), f
+}
+
+// noNumber is the error for what Flink writes as text, and then fails to read.
+func noNumber() *failure {
+	return flinkjson.Misfit("not a number, or an infinity, which no reader of Avro's JSON encoding takes")
 }
 
 func appendJSONText(dst, s []byte) ([]byte, *failure) {

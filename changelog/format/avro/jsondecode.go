@@ -30,9 +30,9 @@ func (d *jsonDecoder) DecodePayload(b *changelog.Batch, payload []byte, _ *chang
 	return d.envelope.Read(b, payload, func(t *flinkjson.Tree, root *flinkjson.Node) *failure {
 		r := jsonReader{b: b, lenient: d.lenient, room: roomFloor + roomPerByte*len(payload)}
 		row := b.NewRow()
-		f := r.record(root, len(d.columns), func(i int) string { return d.columns[i].field },
-			func(i int, n *flinkjson.Node) *failure {
-				return r.value(&d.columns[i].plan, n, &row[d.columns[i].slot])
+		f := r.record(root, len(d.columns), func(i int) string { return d.columns[i].field }, true,
+			func(i int, n *flinkjson.Node, last bool) *failure {
+				return r.value(&d.columns[i].plan, n, &row[d.columns[i].slot], last)
 			})
 		if f == nil {
 			b.Append(changelog.Change{Kind: changelog.Insert, Row: row})
@@ -54,26 +54,29 @@ func (r *jsonReader) guess(reason string) *failure {
 	return flinkjson.Refuse(reason)
 }
 
-// record reads the members of an object, each of which must be there. What is none of them is an error where it stands before one that is.
-func (r *jsonReader) record(n *flinkjson.Node, fields int, name func(i int) string, each func(i int, n *flinkjson.Node) *failure) *failure {
+// record reads the members of an object, each of which must be there. Avro saves what it does not look for, and fails over it, or over the
+// objects in what follows, only when it looks at the object's end: not where nothing is read after it, which last says.
+func (r *jsonReader) record(n *flinkjson.Node, fields int, name func(i int) string, last bool,
+	each func(i int, n *flinkjson.Node, last bool) *failure) *failure {
 	if n.Kind() != flinkjson.NodeObject {
 		return flinkjson.Misfit("not a JSON object")
 	}
 	if n.Twice() {
-		if f := r.guess("a member is there twice"); f != nil {
-			return f
-		}
+		return flinkjson.Refuse("a member is there twice")
 	}
 	for i := range fields {
 		kid := n.Member(name(i))
 		if kid == nil {
 			return flinkjson.Misfit("the member is missing, which Avro does not allow").At(name(i))
 		}
-		if f := each(i, kid); f != nil {
+		if f := each(i, kid, last && i == fields-1); f != nil {
 			return f.At(name(i))
 		}
 	}
 	kids := n.Kids()
+	if len(kids) == fields {
+		return nil
+	}
 	known := func(k int) bool {
 		for i := range fields {
 			if string(kids[k].Name()) == name(i) {
@@ -82,26 +85,35 @@ func (r *jsonReader) record(n *flinkjson.Node, fields int, name func(i int) stri
 		}
 		return false
 	}
-	last := len(kids) - 1
-	for last >= 0 && !known(last) {
-		last--
-	}
-	for k := range last {
-		if !known(k) {
+	after := true
+	for k := len(kids) - 1; k >= 0 && !last; k-- {
+		if known(k) {
+			after = false
+		} else if !after || !plain(&kids[k]) {
 			return flinkjson.Misfit("a member is none of the table's")
 		}
 	}
-	if last < len(kids)-1 {
-		return r.guess("a member is none of the table's; Flink would not look at it")
+	return r.guess("a member is none of the table's; Flink would not look at it")
+}
+
+// plain reports that there is no object in n.
+func plain(n *flinkjson.Node) bool {
+	if n.Kind() == flinkjson.NodeObject {
+		return false
 	}
-	return nil
+	for i := range n.Kids() {
+		if !plain(&n.Kids()[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // value reads a value; of a type that is nullable, null or the object of its branch.
-func (r *jsonReader) value(p *plan, n *flinkjson.Node, dst *changelog.Value) *failure {
+func (r *jsonReader) value(p *plan, n *flinkjson.Node, dst *changelog.Value, last bool) *failure {
 	*dst = changelog.Value{}
 	if p.typ.NotNull {
-		return r.inner(p, n, dst)
+		return r.inner(p, n, dst, last)
 	}
 	if n.Kind() == flinkjson.NodeNull {
 		return nil
@@ -119,13 +131,21 @@ func (r *jsonReader) value(p *plan, n *flinkjson.Node, dst *changelog.Value) *fa
 	if string(kid.Name()) != p.branch() {
 		return flinkjson.Misfit("a union has no such branch; the type is " + p.typ.String())
 	}
-	if len(n.Kids()) > 1 || n.Twice() {
-		return flinkjson.Misfit("a union has more than one branch")
+	if n.Twice() {
+		return flinkjson.Refuse("a branch of a union is there twice")
 	}
-	return r.inner(p, kid, dst)
+	for k := 1; k < len(n.Kids()); k++ {
+		if !last && !plain(&n.Kids()[k]) {
+			return flinkjson.Misfit("a union has more than one branch")
+		}
+		if f := r.guess("a union has more than one branch; Flink would read the first one"); f != nil {
+			return f
+		}
+	}
+	return r.inner(p, kid, dst, last)
 }
 
-func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value) *failure {
+func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value, last bool) *failure {
 	misfit := func() *failure { return flinkjson.Misfit("not a value of type " + p.typ.String()) }
 	switch p.typ.Root {
 	case changelog.RootBoolean:
@@ -138,11 +158,13 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value) *fa
 		if n.Kind() != flinkjson.NodeInt && n.Kind() != flinkjson.NodeFloat {
 			return misfit()
 		}
-		v, _ := strconv.ParseFloat(string(n.Text()), 64)
-		*dst = changelog.DoubleValue(v)
+		bits := 64
 		if p.typ.Root == changelog.RootFloat {
+			bits = 32
+		}
+		v, _ := strconv.ParseFloat(string(n.Text()), bits)
+		if *dst = changelog.DoubleValue(v); bits == 32 {
 			*dst = changelog.FloatValue(float32(v))
-			v = float64(float32(v))
 		}
 		if math.IsInf(v, 0) {
 			return r.guess("beyond the range of " + p.typ.String() + "; Flink would read an infinity")
@@ -176,7 +198,7 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value) *fa
 		}
 		elems := r.b.NewValues(len(n.Kids()))
 		for i := range elems {
-			if f := r.value(p.elem, &n.Kids()[i], &elems[i]); f != nil {
+			if f := r.value(p.elem, &n.Kids()[i], &elems[i], false); f != nil {
 				return f.AtElement(i)
 			}
 		}
@@ -195,7 +217,7 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value) *fa
 		pairs := r.b.NewValues(2 * len(kids))
 		for i := range kids {
 			pairs[2*i] = changelog.StringBytesValue(kids[i].Name())
-			if f := r.value(p.elem, &kids[i], &pairs[2*i+1]); f != nil {
+			if f := r.value(p.elem, &kids[i], &pairs[2*i+1], false); f != nil {
 				return f.At("[*]")
 			}
 		}
@@ -207,8 +229,8 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value) *fa
 		}
 		fields := r.b.NewValues(len(p.fields))
 		*dst = changelog.RowValue(fields)
-		return r.record(n, len(fields), func(i int) string { return p.typ.Fields[i].Name },
-			func(i int, n *flinkjson.Node) *failure { return r.value(&p.fields[i], n, &fields[i]) })
+		return r.record(n, len(fields), func(i int) string { return p.typ.Fields[i].Name }, last,
+			func(i int, n *flinkjson.Node, last bool) *failure { return r.value(&p.fields[i], n, &fields[i], last) })
 	}
 	return r.integer(p, n, dst)
 }
