@@ -8,7 +8,10 @@
 //	changelog/format         assembly of kafka and upsert-kafka records from a table and the formats that are passed
 //	changelog/format/json    Flink's json format, by a scanner driven by the schema
 //	changelog/format/raw     Flink's raw format
+//	changelog/format/csv     Flink's csv format
+//	changelog/format/avro    Flink's avro format, whose messages have no schema
 //	changelog/format/debezium Flink's debezium-json format
+//	changelog/format/canal   Flink's canal-json format; beside it maxwell and ogg
 //	sink                     Committer, Store, Coordinator, guarantees, error classes
 //	sink/sinktest            the conformance suite for anybody's sink, a memory sink and store, faults
 //	sink/postgres            rows and positions in one Postgres transaction

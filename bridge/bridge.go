@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,10 @@ type Bridge struct {
 // New makes a bridge of a name, what to read and where to write. It checks all settings at once, and reaches no server; nil options
 // are the defaults. An error is a [sink.ErrConfig].
 func New(name string, in Input, to sink.Sink, o *Options) (*Bridge, error) {
+	in, err := transformed(name, in, o)
+	if err != nil {
+		return nil, err
+	}
 	d := o.withDefaults(name, in, to)
 	if err := check(name, in, to, d); err != nil {
 		return nil, err
@@ -114,6 +119,7 @@ type run struct {
 	dialed    *dialed
 	guarantee *sink.Guarantee // guarded by bridge.mu
 	totals    totals
+	unasked   sync.Once // that topics' settings cannot be asked for was said
 	pace      pace
 	final     []PartitionStatus // of the moment before the partitions were given back; guarded by f.mu
 
@@ -132,7 +138,7 @@ func (r *run) open() error {
 	r.m = &member{r: r}
 	r.m.generation.Store(-1)
 	r.f = &fetcher{r: r, parts: make(map[changelog.Partition]*partition), done: make(chan struct{})}
-	r.hint = &hinter{r: r, more: make(chan struct{}, 1), to: make(map[changelog.Partition]changelog.Position)}
+	r.hint = &hinter{r: r, more: make(chan struct{}, 1), to: make(map[changelog.Partition]hinted)}
 	alive, abandon := context.WithCancel(context.Background())
 	r.abandon = abandon
 	opts := append([]kgo.Opt{kgo.WithContext(alive)}, clientOptions(r.in, r.o, r.m)...)
@@ -189,22 +195,30 @@ func (r *run) coordinator(ctx context.Context, l *lane) (*sink.Coordinator, erro
 		Lane:        l.n,
 		Sinks:       []sink.Declared{{Name: r.o.SinkName, Sink: r.to}},
 		Source:      source{l},
-		Group:       r.m,
+		Group:       laneGroup{r.m, l},
 		Tables:      []*changelog.Table{r.in.Decoder.Table()},
 		Fingerprint: r.fingerprint(),
 		Owner:       r.o.Owner,
 		ByteBudget:  r.o.ByteBudget,
 		Grace:       r.grace,
 		Backoff:     r.o.backoff,
-		Hint:        r.hint.note,
+		Hint:        l.hint,
 		Release:     l.recycle,
-		Hooks:       r.observe(l, r.o.Hooks.Hooks),
+		Rejected:    l.rejected,
+		Hooks:       l.hooks,
 		Logger:      r.log,
 	}
 	if r.o.Store != nil {
 		o.Store = keepOpen{r.o.Store}
 	}
-	return sink.NewCoordinator(ctx, o)
+	co, err := sink.NewCoordinator(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.keeps(ctx, co); err != nil {
+		return nil, err
+	}
+	return co, nil
 }
 
 // stop begins to stop the bridge; the first cause counts.
@@ -246,6 +260,7 @@ func (r *run) run(ctx context.Context) (err error) {
 	r.bridge.mu.Lock()
 	r.guarantee = &g
 	r.bridge.mu.Unlock()
+	r.log.Info("flinksink: started", "bridge", r.name, "group", r.o.Group, "topics", slices.Sorted(maps.Keys(r.topics)), "lanes", len(lanes), "guarantee", g.String())
 	if h := r.o.Hooks.Started; h != nil {
 		h(g)
 	}
@@ -262,7 +277,7 @@ func (r *run) run(ctx context.Context) (err error) {
 	})
 	others.Go(func() { r.hint.run(helping) })
 	others.Go(func() {
-		w := &watcher{r: r, stood: make(map[changelog.Partition]stand), absent: make(map[string]time.Time)}
+		w := &watcher{r: r, began: time.Now(), stood: make(map[changelog.Partition]stand), absent: make(map[string]time.Time)}
 		if err := w.run(helping); err != nil {
 			r.stop(err)
 		}
@@ -308,7 +323,7 @@ func (r *run) run(ctx context.Context) (err error) {
 	err = r.cause
 	for _, e := range failed {
 		switch {
-		case e == nil || e == r.cause:
+		case e == nil || e == r.cause || err != nil && errors.Is(err, e): // the lanes may say the same
 		case err == nil:
 			err = e
 		default:

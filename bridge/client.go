@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -141,11 +140,8 @@ func (r *run) connect(outer context.Context) (map[string]int, error) {
 			errs = append(errs, fmt.Errorf("topic %q: this user may not see it: allow DESCRIBE and READ", name))
 		case t.err != nil:
 			errs = append(errs, fmt.Errorf("topic %q: %w", name, t.err))
-		case len(t.leaders) > 1 && r.in.NullKeys && r.in.Decoder.Table().Mode.Contains(changelog.UpdateBefore) && !r.o.Unordered:
-			errs = append(errs, fmt.Errorf("topic %q has %d partitions, and table %s, whose changes take rows away (mode %s), has no key format, or 'key.fields' that are not of its PRIMARY KEY: "+
-				"a row's changes are then in several partitions, which have no order, so its delete and its insert could be applied in the wrong order. Write the topic with "+
-				"'key.format' and the PRIMARY KEY as 'key.fields', or with one partition; if each row's changes are in one partition all the same (Debezium's own topics), set Options.Unordered",
-				name, len(t.leaders), r.in.Decoder.Table().Name, r.in.Decoder.Table().Mode))
+		case r.in.CheckOrder(name, len(t.leaders)) != nil && !r.o.Unordered:
+			errs = append(errs, r.in.CheckOrder(name, len(t.leaders)))
 		default:
 			topics[name] = len(t.leaders)
 		}

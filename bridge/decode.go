@@ -79,8 +79,12 @@ func signal(c chan struct{}) {
 type load struct {
 	batch *changelog.Batch
 	spans []span
-	bad   *bad // what came after the batch could not be decoded
+	bad   *bad // what came after the batch is not to be written
 	bytes int  // of the queue's budget
+
+	aside      []aside // what the data policy keeps out of the batch, of each partition in order
+	asideBytes int
+	changed    int // messages that hold a change
 }
 
 // span is what a load holds of one partition, all of one epoch.
@@ -104,12 +108,14 @@ func (s span) position() changelog.Position {
 	return changelog.Position{Partition: s.part.Partition, Offset: s.to, LeaderEpoch: s.leader, TopicID: s.topicID}
 }
 
-// bad is a record that cannot be decoded.
+// bad is a record at which the lane halts.
 type bad struct {
-	part  *partition
-	epoch int64
-	err   *changelog.DataError
-	pos   changelog.Position
+	part    *partition
+	epoch   int64
+	err     *changelog.DataError
+	pos     changelog.Position
+	refusal *refusal // nil: it cannot be decoded
+	over    bool     // it would be set aside, if the budget allowed it
 }
 
 func (b *bad) stale() bool { return b.part.epoch.Load() != b.epoch }
@@ -152,6 +158,8 @@ func (ld *load) drop() {
 		}
 	}
 	ld.batch.Truncate(n)
+	ld.aside = slices.DeleteFunc(ld.aside, func(a aside) bool { return gone[a.pos.Partition] })
+	ld.weigh()
 }
 
 // decoder is the lane's goroutine that turns records into changes while the writer is busy with the batch before.
@@ -159,7 +167,7 @@ type decoder struct {
 	l   *lane
 	ld  *load
 	rec changelog.Record
-	bad map[*partition]int64 // epoch in which a record could not be decoded: nothing after it is
+	bad map[*partition]int64 // epoch in which a record ended the decoding: nothing after it is decoded
 }
 
 func (d *decoder) run(ctx context.Context) {
@@ -223,7 +231,7 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 		if i%1024 == 1023 && c.stale() {
 			return true // the span is stale too
 		}
-		if d.ld.batch.Len() >= batchChanges || d.ld.batch.Bytes() >= d.l.batchBytes {
+		if d.full() {
 			if !d.hand(ctx) {
 				return false
 			}
@@ -233,9 +241,13 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 		left -= n
 		d.ld.bytes += n
 		before := d.ld.batch.Len()
-		if err := d.record(r); err != nil {
+		if err := d.message(c.part, r, s.records); err != nil {
+			s.to, s.leader = max(s.to, r.Offset), r.LeaderEpoch // what lies before it holds no record; for the epoch see tail.start
 			d.fail(c, r, err)
 			return d.hand(ctx)
+		}
+		if d.ld.batch.Len() > before {
+			d.ld.changed++
 		}
 		if d.l.holds {
 			s.follow(r, d.ld.batch, before)
@@ -307,15 +319,14 @@ func (d *decoder) valid(before int) error {
 
 // fail ends the decoding of a partition until it is sought again.
 func (d *decoder) fail(c chunk, r record, err error) {
-	var de *changelog.DataError
-	if !errors.As(err, &de) {
-		de = &changelog.DataError{Reason: "cannot be decoded", Err: err}
-	}
-	at := *de
-	at.Partition, at.Offset = c.part.Partition, r.Offset
 	d.bad[c.part] = c.epoch
-	d.ld.bad = &bad{part: c.part, epoch: c.epoch, err: &at,
+	d.ld.bad = &bad{part: c.part, epoch: c.epoch,
 		pos: changelog.Position{Partition: c.part.Partition, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch, TopicID: c.topicID}}
+	if errors.As(err, &d.ld.bad.refusal) {
+		d.ld.bad.err = d.ld.bad.refusal.dataError()
+	} else {
+		d.ld.bad.err = dataError(c.part, r, err)
+	}
 	f := d.l.r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()

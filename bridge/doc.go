@@ -5,7 +5,8 @@
 //
 // [FromTable] makes an [Input] of a CREATE TABLE and a decoder, [New] checks all settings, [Bridge.Run] blocks until its context
 // ends. Positions live in the store and nowhere else; a partition that the store knows nothing of begins at Input.Start. The group hands
-// out partitions, and its committed offsets are written after the decision, for lag monitors; nobody reads them back.
+// out partitions, and its committed offsets are written after the decision, for lag monitors: nothing is read from
+// there, but an offset there that is beyond the store shows a store that lost something.
 //
 // Partitions are spread over Options.Lanes lanes and stay with their lane while they are held. Each lane has its own coordinator and
 // checkpoints by itself: at Options.Interval, Options.Changes or Options.Bytes, whichever comes first. A rebalance does not disturb
@@ -47,9 +48,21 @@
 //
 // Found at start, before the first row, as [sink.ErrConfig]: brokers that do not answer, missing topics, missing rights, options
 // that work against the bridge's own, a store that belongs to another bridge of this name. [sink.ErrLost], with numbers: a position that
-// retention overtook, a topic that was deleted and made again, a log that was cut off; there is no silent reset. [sink.ErrRejected]
-// with a [*changelog.DataError]: a record that cannot be decoded, after everything before it was checkpointed. Brokers or a sink that go away
-// later are waited for, with the partitions paused.
+// retention overtook, a topic that was deleted and made again, a log that was cut off, a store that lost checkpoints while the target kept
+// their rows, a position that is older than a compacted topic keeps deletes; there is no silent reset. [sink.ErrRejected]
+// with a [*changelog.DataError]: a record that cannot be decoded or written, after everything before it was checkpointed; see
+// DataPolicy. Brokers or a sink that go away later are waited for, with the partitions paused.
+//
+// A generation that another process ended, or that the group took away, is over with an [sink.ErrFenced], which Hooks.Fenced and the
+// status tell; then the process joins the group again, or halts with it (Options.HaltWhenFenced). A static member that was replaced
+// under its instance id always halts with it. What was not saved never becomes visible. A lane with nothing to save finds out by
+// itself, within Options.Watch.
+//
+// # Bad data
+//
+// Options.OnData says what becomes of a message that cannot be decoded, and of one of which the sink refuses a change: see [DataPolicy]. A
+// refused checkpoint is done again from the saved positions without what the sink named, or in halves until it is known
+// (datapolicy_refused.go).
 //
 // # Required settings
 //
@@ -57,7 +70,7 @@
 //
 // # Not covered
 //
-// The check of how long a bridge was away against delete.retention.ms of a compacted topic, and data policies other
-// than Halt are not there yet. The broker-side group protocol (KIP-848) is refused. Topics that begin to match Input.Pattern while
+// A bridge that reads on, but lags behind a compacted topic for longer than delete.retention.ms, is not noticed: the check is of positions
+// that do not move. The broker-side group protocol (KIP-848) is refused. Topics that begin to match Input.Pattern while
 // the bridge runs are read from its next start on. Several tables in one bridge need a decoder each and are not offered.
 package bridge

@@ -241,6 +241,32 @@ func TestData_HaltsAfterRedo(t *testing.T) {
 	}
 }
 
+// A halt holds even if the checkpoint before it is cut short by an event of the group that does not concern the record's partition.
+func TestData_HaltsAfterInterrupt(t *testing.T) {
+	for cut := false; !cut; { // until the record is not the very first thing that the lane sees
+		k, g := newCluster(t, 2), newTarget()
+		k.put(0, numbered("b", 0, 10)...)
+		k.put(1, "bad")
+		o := options(g)
+		o.Interval = time.Hour // so that the only checkpoint with rows is that of the halt
+		b := k.bridge(g, o)
+		written := false // of the lane's goroutine, as cut is
+		g.on(func(op string) error {
+			written = written || op == "write"
+			if op == "prepare" && written && !cut {
+				cut = true
+				b.cur.lanes[0].interrupt(false)
+			}
+			return nil
+		})
+		err := start(t, b).wait()
+		var de *changelog.DataError
+		if !errors.Is(err, sink.ErrRejected) || !errors.As(err, &de) || de.Partition.Partition != 1 {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
 // A lane that fails for good ends the bridge with its error; the other lanes save what they have.
 func TestLane_FailsForGood(t *testing.T) {
 	k, g := newCluster(t, 2), newTarget()
@@ -279,6 +305,35 @@ func TestStop_GraceRunsOut(t *testing.T) {
 	wait(t, "a try", trying)
 	r.stop()
 	if err := r.wait(); err == nil || !strings.Contains(err.Error(), "without a last checkpoint") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// What all lanes have to say is said once.
+func TestStop_LanesSayItOnce(t *testing.T) {
+	k, g := newCluster(t, 3), newTarget()
+	for p := range int32(3) {
+		k.put(p, "a")
+	}
+	var trying sync.WaitGroup
+	trying.Add(3)
+	o := options(g)
+	o.Lanes = 3
+	o.Grace = 50 * time.Millisecond
+	o.Hooks.Lane = func(int) sink.Hooks {
+		once := sync.OnceFunc(trying.Done)
+		return sink.Hooks{Begun: func(sink.Cut) { once() }}
+	}
+	g.on(func(op string) error {
+		if op == "prepare" {
+			return &sink.Error{Op: op, Class: sink.ErrTransient, Err: errors.New("made up")}
+		}
+		return nil
+	})
+	r := start(t, k.bridge(g, o))
+	trying.Wait()
+	r.stop()
+	if err := r.wait(); err == nil || strings.Count(err.Error(), "without a last checkpoint") != 1 {
 		t.Fatalf("got %v", err)
 	}
 }

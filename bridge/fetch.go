@@ -116,7 +116,7 @@ func (f *fetcher) take(t kgo.FetchTopic, p kgo.FetchPartition) error {
 	} else if part.topicID == (changelog.TopicID{}) {
 		part.topicID = id
 	} else if id != part.topicID {
-		return f.r.lost("fetch", changelog.Position{Partition: part.Partition, Offset: part.next, LeaderEpoch: -1, TopicID: part.topicID}, recreated(part.topicID, id))
+		return f.r.lost("fetch", changelog.Position{Partition: part.Partition, Offset: part.next, LeaderEpoch: -1, TopicID: part.topicID}, recreated(changelog.Position{Partition: part.Partition, TopicID: part.topicID}, id))
 	}
 	from := part.next
 	c := chunk{part: part, epoch: part.epoch.Load(), topicID: id, to: from, leader: -1}
@@ -259,7 +259,8 @@ func (f *fetcher) note(part *partition, read int64) {
 	part.read = max(part.read, read)
 }
 
-func recreated(saved, found changelog.TopicID) error {
+func recreated(at changelog.Position, found changelog.TopicID) error {
 	return fmt.Errorf("the topic was deleted and made again: the position is of topic id %s, the broker has topic id %s; its offsets mean other records. "+
-		"Read the new topic with a new bridge, or move the bridge's positions to it", saved, found)
+		"Read the new topic with a new bridge, or with this one from its start setting on, by 'flinksink positions reset %s:%d' for each partition, or the store's Reset; "+
+		"what only the old topic said stays in the target", at.TopicID, found, at.Topic, at.Partition.Partition)
 }

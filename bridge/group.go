@@ -235,8 +235,7 @@ func (f *fetcher) fetchError(ctx context.Context, p changelog.Partition, err err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrClientClosed):
 		return nil
 	case errors.Is(err, kerr.FencedInstanceID):
-		return &sink.Error{Op: "group", Bridge: r.name, Class: sink.ErrConfig, Err: fmt.Errorf(
-			"another process joined group %q with the instance id %q: Options.InstanceID must be unique in the group: %w", r.o.Group, r.instance(), err)}
+		return r.replaced(err)
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		return config("this user may not use the consumer group %q: allow READ on it: %w", r.o.Group, err)
 	case errors.Is(err, kerr.InconsistentGroupProtocol):
@@ -248,7 +247,8 @@ func (f *fetcher) fetchError(ctx context.Context, p changelog.Partition, err err
 		return nil
 	case errors.As(err, &loss):
 		return r.lost("fetch", changelog.Position{Partition: p, Offset: loss.ConsumedTo, LeaderEpoch: loss.ConsumedToEpoch}, fmt.Errorf(
-			"the log was cut off: read up to offset %d, of which %d on is gone or other records (an unclean leader election): %w", loss.ConsumedTo, loss.ResetTo, err))
+			"the log was cut off: read up to offset %d, of which %d on is gone or other records (an unclean leader election). Read the topic again with a new bridge, or accept what was read of them and go on %s: %w",
+			loss.ConsumedTo, loss.ResetTo, movedTo(p, loss.ResetTo), err))
 	case errors.As(err, &tooLarge):
 		return config("%s: %w; raise it in Options.Client with kgo.MaxDecompressBatchBytes", p, err)
 	}

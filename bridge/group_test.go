@@ -285,7 +285,7 @@ func TestStatic_TwoOfOneID(t *testing.T) {
 	g.wantValues(t, []string{"a"}, r1)
 	r2 := start(t, k.bridge(g, o))
 	err := r1.wait()
-	if !errors.Is(err, sink.ErrConfig) || !strings.Contains(err.Error(), "InstanceID") {
+	if !errors.Is(err, sink.ErrFenced) || errors.Is(err, sink.ErrConfig) || !strings.Contains(err.Error(), "InstanceID") {
 		t.Fatalf("the older of two: %v", err)
 	}
 	k.put(0, "b")

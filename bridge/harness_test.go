@@ -56,7 +56,7 @@ type cluster struct {
 func newCluster(t *testing.T, partitions int32) *cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "texts"),
-		kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"}))
+		kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}))
 	if err != nil {
 		t.Fatal(err)
 	}

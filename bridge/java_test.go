@@ -171,7 +171,7 @@ func TestJava_Transactions(t *testing.T) {
 	r = start(t, k.javaBridge(g, o))
 	select {
 	case x := <-told:
-		if x.TransactionalID != k.topic+"-5" || x.LastStableOffset != 9 || x.HighWatermark != 11 {
+		if x.TransactionalID != k.topic+"-5" || x.LastStableOffset != 9 || x.HighWatermark != 11 || !strings.Contains(x.Cure(), k.topic+"-5") {
 			t.Fatalf("told %+v", x)
 		}
 	case <-time.After(patience):

@@ -3,10 +3,10 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -41,7 +41,27 @@ type lane struct {
 	tails     map[changelog.Partition]*tail // what is held back
 	tailBytes int                           // of all tails
 
+	// What the data policy needs; see the files datapolicy*.go. The decoder reads refused and limit.
+	refused  atomic.Pointer[refusals]
+	limit    atomic.Int64 // messages with changes that a checkpoint may hold, 0: no limit
+	limiting *limiting    // nil while there is no limit
+	current  content      // of the current checkpoint
+	writing  content      // of the load that is being written
+	drops    int          // checkpoints that were not decided
+	spent    int          // of the data budget by limited checkpoints, see settle
+	hopeless error        // why a refusal is not to be redone
+	stuck    *bad         // what the lane is still to halt at
+	logged   struct {
+		since     time.Time
+		n, silent int
+	}
+
 	status LaneStatus // what Status shows; guarded by run.totals.mu
+	hooks  sink.Hooks // of its coordinators; not changed
+	heard  time.Time  // when the group last said what is assigned; guarded by mu
+	fenced error      // the last fence; belongs to the writer
+	closed bool       // co is closed, and the bridge stopped before there was another; belongs to the writer
+	looked time.Time  // when the store was last compared while nothing was to save; belongs to the writer
 }
 
 type eventKind uint8
@@ -65,7 +85,7 @@ type event struct {
 var errInterrupted = errors.New("interrupted by a rebalance")
 
 func newLane(r *run, n int) *lane {
-	return &lane{
+	l := &lane{
 		n: n, r: r,
 		queue:      queue{limit: max(r.o.ByteBudget/4, 1), more: make(chan struct{}, 1)},
 		loads:      make(chan *load),
@@ -79,6 +99,12 @@ func newLane(r *run, n int) *lane {
 		holds:      r.o.HoldRetractions.on(r.in.Decoder.Table().Mode),
 		tails:      make(map[changelog.Partition]*tail),
 	}
+	user := r.o.Hooks.Hooks
+	if h := r.o.Hooks.Lane; h != nil {
+		user = both(user, h(n))
+	}
+	l.hooks = l.noteFences(r.observe(l, user))
+	return l
 }
 
 func (l *lane) newLoad() *load {
@@ -103,6 +129,9 @@ func (l *lane) recycle(b *changelog.Batch) {
 func (l *lane) send(e event) {
 	l.mu.Lock()
 	l.events = append(l.events, e)
+	if e.kind == evAssign || e.kind == evSession {
+		l.heard = time.Now()
+	}
 	l.mu.Unlock()
 	signal(l.notify)
 }
@@ -154,26 +183,29 @@ func (l *lane) outcome(ctx context.Context, err error) (ok bool, _ error) {
 	case errors.Is(sink.ClassOf(err), sink.ErrFenced):
 		return false, l.renew(err)
 	}
-	return false, err
+	return false, l.explain(err)
 }
 
 // renew gives a fenced lane a coordinator that holds nothing. Whose the partitions are, the group will say: it takes them away, or it
 // begins a session in which they are still ours, and then they are acquired again.
 func (l *lane) renew(cause error) error {
+	if l.r.o.HaltWhenFenced {
+		return cause
+	}
 	l.r.log.Warn("flinksink: lane was fenced; waiting for the consumer group", "bridge", l.r.name, "lane", l.n, "error", cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.r.hard), l.r.grace)
 	defer cancel()
 	if err := l.co.Close(ctx); err != nil {
 		l.r.log.Warn("flinksink: closing a fenced lane", "bridge", l.r.name, "lane", l.n, "error", err)
 	}
-	co, err := l.r.coordinator(l.r.hard, l)
-	if err != nil {
+	if err := l.anew(); err != nil {
 		return err
 	}
-	l.co = co
 	l.r.f.stopReading(slices.Collect(maps.Values(l.held))...)
 	clear(l.pending)
 	maps.Copy(l.orphans, l.held)
+	l.dropped()
+	l.gaveBack(slices.Collect(maps.Values(l.held)))
 	return nil
 }
 
@@ -202,6 +234,15 @@ func (l *lane) write() error {
 			}
 			continue
 		}
+		if b := l.stuck; b != nil {
+			l.stuck = nil
+			if !b.stale() {
+				if err := l.halt(b); err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		if at, ok := l.overdue(); ok {
 			held.Reset(time.Until(at))
 		} else {
@@ -216,8 +257,12 @@ func (l *lane) write() error {
 			saved, err = l.take(ld)
 		case <-timer.C:
 			saved = true
-			if _, err = l.checkpoint(); err == nil && l.n == 0 {
+			ok := false
+			if ok, err = l.checkpoint(); err == nil && l.n == 0 {
 				l.elsewhere()
+			}
+			if ok && err == nil { // else it may have acquired anew without hearing of it
+				err = l.compare()
 			}
 		case <-held.C:
 			saved, err = l.expire()
@@ -236,11 +281,19 @@ func (l *lane) take(ld *load) (saved bool, err error) {
 	ld.drop()
 	l.queue.release(ld.bytes)
 	l.r.f.drained(l)
-	if l.holds {
+	limited := l.limit.Load() > 0
+	switch {
+	case l.holds && limited:
+		if err := l.releaseLimited(); err != nil {
+			return false, err
+		}
+		ld.drop()
+	case l.holds:
 		if err := l.holdBack(ld); err != nil {
 			return false, err
 		}
 	}
+	l.withinBudget(ld)
 	if ok, err := l.put(ld, l.call); err != nil || !ok {
 		return false, err
 	}
@@ -248,7 +301,7 @@ func (l *lane) take(ld *load) (saved bool, err error) {
 		return true, l.halt(ld.bad)
 	}
 	changes, bytes := l.co.Pending()
-	if changes >= l.r.o.Changes || bytes >= l.r.o.Bytes || l.r.end != nil && l.r.f.ended(l) {
+	if limited || changes >= l.r.o.Changes || bytes+l.current.bytes >= l.r.o.Bytes || l.r.end != nil && l.r.f.ended(l) {
 		_, err := l.checkpoint()
 		return true, err
 	}
@@ -268,14 +321,20 @@ func (l *lane) put(ld *load, call func(func(ctx context.Context) error) (bool, e
 	}
 	slices.SortFunc(p.To, func(a, b changelog.Position) int { return a.Partition.Compare(b.Partition) })
 	b := ld.batch
+	l.writing = l.contentOf(ld)
+	ld.progress(&p)
+	p.Skipped += l.r.dropSkipped(b)
 	if b.Len() == 0 {
 		l.recycle(b)
 		b = nil
 	}
 	// From here the coordinator owns the batch, whatever comes out.
+	drops := l.drops
 	if ok, err = call(func(ctx context.Context) error { return l.co.Write(ctx, b, p) }); err != nil || !ok {
+		l.writing = content{}
 		return false, err
 	}
+	l.written(drops)
 	for _, s := range ld.spans {
 		if !s.stale() {
 			l.r.f.note(s.part, s.to)
@@ -323,19 +382,22 @@ func (l *lane) elsewhere() {
 	}
 }
 
-// halt ends the bridge at a record that cannot be decoded, once everything before it is checkpointed. If that was not to be, the
-// partition was sent back, and the record comes again.
+// halt ends the bridge at a record, once everything before it is checkpointed. If that was not to be, the partition was sent back, and the
+// record comes again.
 func (l *lane) halt(b *bad) error {
 	ok, err := l.checkpoint()
+	if err == nil && !ok {
+		// Cut short by an event, which comes first. A partition of which nothing was in the checkpoint is not sent back: the record would
+		// not come again.
+		l.stuck = b
+	}
 	if err != nil || !ok || b.stale() {
 		return err
 	}
 	if h := l.r.o.Hooks.DataError; h != nil {
 		h(b.err)
 	}
-	return &sink.Error{Op: "decode", Bridge: l.r.name, Position: &b.pos, Class: sink.ErrRejected, Err: fmt.Errorf(
-		"%w; everything before it is checkpointed. To get past it, correct the table's definition or its format options if the record is as it should be, "+
-			"or skip this record, %s:%d:%d, by 'flinksink positions skip' or the store's Skip", b.err, b.pos.Topic, b.pos.Partition.Partition, b.pos.Offset)}
+	return b.error(l)
 }
 
 // acquire adds the pending partitions to the coordinator and starts reading them. When it is cut short they stay pending: to acquire
@@ -343,14 +405,26 @@ func (l *lane) halt(b *bad) error {
 func (l *lane) acquire() error {
 	parts := slices.SortedFunc(maps.Keys(l.pending), changelog.Partition.Compare)
 	var at []changelog.Position
+	ours := true
 	ok, err := l.call(func(ctx context.Context) (err error) {
+		if ours, err = l.ground(ctx, parts); err != nil || !ours {
+			return err
+		}
 		if at, err = l.co.Assign(ctx, parts); err != nil {
+			return err
+		}
+		if err := l.mayKeep(ctx); err != nil {
 			return err
 		}
 		return source{l}.Seek(ctx, at)
 	})
 	if err != nil || !ok {
 		return err
+	}
+	if !ours {
+		maps.Copy(l.orphans, l.pending)
+		clear(l.pending)
+		return nil
 	}
 	clear(l.pending)
 	l.r.saved(at)
@@ -402,21 +476,26 @@ func (l *lane) handle(e event) error {
 		f = l.co.Lose
 	}
 	_, err := l.outcome(ctx, f(ctx, gone))
+	l.gaveBack(e.parts)
+	if err == nil && e.kind == evLose {
+		err = l.thrownOut(gone)
+	}
 	return err
 }
 
 // finish ends the lane with a checkpoint of what is written. What is held belongs to it only at the end of UntilEnd: after an ordinary stop the
 // next run reads it again, and until then readers see the row as it was before its update. Hard ends when the grace is over.
 func (l *lane) finish() error {
-	if len(l.co.Partitions()) == 0 {
+	if len(l.co.Partitions()) == 0 || l.closed || errors.Is(l.r.cause, sink.ErrFenced) { // a checkpoint that fails acquires anew
 		return nil
 	}
 	var ld *load
 	var err error
 	if l.r.end != nil {
-		ld, err = l.release(true)
+		ld, err = l.release(true, 0)
 	}
 	if err == nil && ld != nil {
+		l.withinBudget(ld)
 		_, err = l.put(ld, func(f func(ctx context.Context) error) (bool, error) {
 			err := f(l.r.hard)
 			return err == nil, err
@@ -430,5 +509,8 @@ func (l *lane) finish() error {
 		l.r.log.Warn("flinksink: fenced while stopping: the new owner reads again what was not saved", "bridge", l.r.name, "lane", l.n, "error", err)
 		return nil
 	}
-	return err
+	if err == nil && ld != nil && ld.bad != nil {
+		return ld.bad.error(l)
+	}
+	return l.explain(err)
 }

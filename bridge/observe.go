@@ -16,12 +16,15 @@ type LaneStatus struct {
 	Decided    time.Time         // when that was; in an earlier generation too
 	Buffered   int               // what was fetched and is not yet written, in bytes
 	Retries    int64             // tries again after failures, since Run began
-	// LastError is the last failure that was tried again, and stays when the lane has recovered; nil: there was none.
+	// LastError is the last failure that was tried again, a refused change that is dropped by the data policy included, and stays when the
+	// lane has recovered; nil: there was none.
 	LastError   error
 	LastErrorAt time.Time
 	// FailingSince is when the failures began that are still being tried again. Zero: the lane works. A failure is over with the next
 	// checkpoint, or once nothing that can be read is left to save.
 	FailingSince time.Time
+	// Fenced counts the generations of this lane that another one ended, or that ended because the group threw this member out.
+	Fenced int64
 	// Uncommitted says why a decided checkpoint cannot be committed, from Hooks.Alarm on until it is committed; else nil.
 	Uncommitted error
 }
@@ -35,6 +38,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 	}
 	h := user
 	h.Acquired = func(c sink.Claim) {
+		l.dropped()
 		note(func(s *LaneStatus) {
 			s.Generation, s.Checkpoint = c.Generation.ID, 0
 			// What is decided may also have been committed by whoever held the partitions in between.
@@ -52,6 +56,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 	}
 	h.Saved = func(rep sink.Report) {
 		r.decided(l, rep)
+		l.settle(rep)
 		note(func(s *LaneStatus) {
 			s.Generation, s.Checkpoint, s.Decided = rep.Generation, rep.Checkpoint, time.Now()
 			s.FailingSince = time.Time{}
@@ -64,6 +69,12 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 		note(func(s *LaneStatus) { s.FailingSince, s.Uncommitted = time.Time{}, nil })
 		if user.Committed != nil {
 			user.Committed(rep)
+		}
+	}
+	h.Aborted = func(c sink.Cut, err error) {
+		l.dropped()
+		if user.Aborted != nil {
+			user.Aborted(c, err)
 		}
 	}
 	h.Retry = func(err error, n int) {
@@ -82,6 +93,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 	h.Fenced = func(err error) {
 		note(func(s *LaneStatus) {
 			s.LastError, s.LastErrorAt = err, time.Now()
+			s.Fenced++
 			s.Uncommitted = nil // to commit it is now the new owner's first duty
 		})
 		if user.Fenced != nil {

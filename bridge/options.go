@@ -98,7 +98,7 @@ type Options struct {
 	Group string
 	// InstanceID makes the process a static member of the group: after a crash, or a restart within the session timeout, it gets its
 	// partitions back at once, without a rebalance. It must stay the same over restarts and be unique in the group: of two processes
-	// with one id the older is thrown out and stops with an error that names this setting. A static member does not leave the group at
+	// with one id the older is thrown out and stops with an ErrFenced that names this setting. A static member does not leave the group at
 	// a graceful stop, so a process that never comes back keeps its partitions idle until the session timeout (45 s). Because of these
 	// two hazards there is no derived default: "" is an ordinary member, whose death is noticed after the session timeout only. A
 	// bridge that is one process sets its own name here; a set of replicas sets the name of the replica.
@@ -130,6 +130,19 @@ type Options struct {
 	// and a row can be lost for good. Set it if each row's changes are in one partition in spite of that: records that have a
 	// key which the table does not declare, as those of Debezium itself have. Defaults to false: refused at start.
 	Unordered bool
+	// Filter lets only rows through that pass, as WHERE does. With Map it sees the rows before they are mapped. Defaults to nil: every row.
+	Filter *Filter
+	// Map makes rows of another table, as SELECT does; the sink gets that table. Defaults to nil: rows as they are decoded.
+	Map *Mapping
+	// HaltWhenFenced stops the bridge with an ErrFenced when another process has taken partitions over: after this one was stopped or cut off for
+	// longer than its session lasts, or when positions were moved by hand. Nothing of what the ended generation had not saved becomes
+	// visible either way. Set it where something else decides how often a process may come back. Defaults to false: the process joins the
+	// group again and takes what that gives it; Hooks.Fenced tells.
+	HaltWhenFenced bool
+	// AllowMissedDeletes accepts that deletes of a compacted topic were compacted away unread, because the bridge was down for longer
+	// than the topic keeps them (delete.retention.ms): their rows then stay in the target. Defaults to false: the bridge halts with an
+	// ErrLost that says what to do.
+	AllowMissedDeletes bool
 	// SinkName is the name under which the sink's committables are stored; renaming it orphans what is not yet committed.
 	// Defaults to "sink".
 	SinkName string
@@ -150,8 +163,13 @@ type Options struct {
 	// OpenFor is how long a last stable offset may stand still below the end of its partition before Hooks.OpenTransaction tells of
 	// it. Defaults to 1 min.
 	OpenFor time.Duration
-	// OnData says what happens with a record that cannot be decoded. Halt is the only policy so far.
+	// OnData says what happens with a message that cannot be decoded, or of which the sink refuses a change: see [DataPolicy]. Defaults to
+	// Halt.
 	OnData DataPolicy
+	// DataBudget bounds how many messages one checkpoint sets aside or skips under OnData; each refused change of a message counts. One
+	// more halts the bridge, with everything before it checkpointed: so many at once are more likely a wrong table definition than bad
+	// messages. What is set aside takes memory of ByteBudget, and so does not grow with this number. Defaults to 100.
+	DataBudget int
 	// Hooks observe; see there.
 	Hooks Hooks
 	// Logger hears of assignments, retries and errors that pass. Defaults to silence.
@@ -160,26 +178,28 @@ type Options struct {
 	backoff func(n int) time.Duration // of the coordinators; for tests
 
 	deletedAfter time.Duration // for tests
+	longPause    time.Duration // for tests
+	joiningAfter time.Duration // for tests
 }
-
-// DataPolicy says what happens with a record that cannot be decoded.
-type DataPolicy uint8
-
-// Halt checkpoints everything before the record and stops with its *changelog.DataError.
-const Halt DataPolicy = 0
 
 // Hooks are called by a bridge, each optional. With more than one lane they are called from several goroutines at once; a hook that
 // blocks blocks its lane, or the group's rebalance.
 type Hooks struct {
 	// Hooks of the coordinators. What a lane does between Assigned and Acquired is its own affair.
 	sink.Hooks
+	// Lane makes more hooks for one lane's coordinator, by its number from 0, where it matters which lane calls: each is called after the one
+	// above. Lane itself is called once a lane in each Run.
+	Lane func(n int) sink.Hooks
 	// Started tells the guarantee of source, store and sink, before the first row.
 	Started func(g sink.Guarantee)
 	// Assigned and Revoked tell what the group gave and took. lost says that somebody else may own the partitions already.
 	Assigned func(p []changelog.Partition)
 	Revoked  func(p []changelog.Partition, lost bool)
-	// DataError tells of a record that cannot be decoded, once everything before it was handed on.
+	// DataError tells of a record that cannot be decoded, or of which the sink refused a change: once the checkpoint that sets it aside or
+	// skips it is decided, and for the one at which the bridge halts once everything before it is.
 	DataError func(err *changelog.DataError)
+	// WentBack tells of a store that lost checkpoints which were decided, once for each partition and place that it fell back to.
+	WentBack func(w WentBack)
 	// OpenTransaction tells of a last stable offset that does not move, once for each such offset.
 	OpenTransaction func(t OpenTransaction)
 }
@@ -205,7 +225,10 @@ func (o *Options) withDefaults(name string, in Input, to sink.Sink) Options {
 	set(&d.Connect, DefaultConnect)
 	set(&d.Watch, DefaultWatch)
 	set(&d.OpenFor, DefaultOpenFor)
+	set(&d.DataBudget, DefaultDataBudget)
 	set(&d.deletedAfter, defaultDeletedAfter)
+	set(&d.longPause, defaultLongPause)
+	set(&d.joiningAfter, defaultJoiningAfter)
 	if d.Target == "" && to != nil && in.Decoder != nil {
 		d.Target = fmt.Sprintf("%T", to)
 		if t := in.Decoder.Table(); t != nil {
@@ -278,7 +301,7 @@ func check(name string, in Input, to sink.Sink, o Options) error {
 	}{
 		{"Interval", int64(o.Interval)}, {"Changes", int64(o.Changes)}, {"Bytes", int64(o.Bytes)}, {"ByteBudget", int64(o.ByteBudget)},
 		{"Lanes", int64(o.Lanes)}, {"Grace", int64(o.Grace)}, {"Connect", int64(o.Connect)}, {"Watch", int64(o.Watch)},
-		{"OpenFor", int64(o.OpenFor)},
+		{"OpenFor", int64(o.OpenFor)}, {"DataBudget", int64(o.DataBudget)},
 	} {
 		if n.value < 0 {
 			bad("Options.%s is negative: leave it zero for its default", n.name)
@@ -290,8 +313,8 @@ func check(name string, in Input, to sink.Sink, o Options) error {
 	if o.HoldRetractions > HoldNever {
 		bad("Options.HoldRetractions: %d is unknown, choose HoldByMode, HoldAlways or HoldNever", o.HoldRetractions)
 	}
-	if o.OnData != Halt {
-		bad("Options.OnData: policy %d is unknown, only Halt is there", o.OnData)
+	if o.OnData > Skip {
+		bad("Options.OnData: %d is unknown, choose Halt, DeadLetter or Skip", o.OnData)
 	}
 	if len(errs) > 0 {
 		// The client's own complaints would be about what is missing above.

@@ -109,6 +109,7 @@ func (l *lane) holdBack(ld *load) error {
 	}
 	if len(back) > 0 {
 		ld.batch.Truncate(moveBack(ld.batch.Changes, back))
+		ld.moveAsideBack(back)
 	}
 	return l.putInFront(ld, freed)
 }
@@ -149,9 +150,14 @@ func (l *lane) keep(t *tail, s *span) {
 
 // putInFront adds what tails held to the front of a load that has spans of their partitions: what is older goes first.
 func (l *lane) putInFront(ld *load, freed []*tail) error {
-	n := ld.batch.Len()
+	n, asides := ld.batch.Len(), len(ld.aside)
 	for _, t := range freed {
-		if err := l.decode(ld, t.records); err != nil {
+		for i := range ld.aside[:asides] {
+			if a := &ld.aside[i]; a.part == t.part {
+				a.before += int64(len(t.records))
+			}
+		}
+		if err := l.decode(ld, t.part, t.records); err != nil {
 			return err
 		}
 		for i := range ld.spans {
@@ -160,6 +166,7 @@ func (l *lane) putInFront(ld *load, freed []*tail) error {
 			}
 		}
 	}
+	ld.aside = slices.Concat(ld.aside[asides:], ld.aside[:asides])
 	cs := ld.batch.Changes
 	older := slices.Clone(cs[n:])
 	copy(cs[len(older):], cs[:n])
@@ -220,11 +227,12 @@ func (l *lane) dropTail(t *tail) *tail {
 
 func (l *lane) tailLimit() int { return max(l.r.o.ByteBudget/tailShare, 1) }
 
-// decode decodes messages of a tail again. They were decoded before, so an error is a decoder that does not answer alike twice.
-func (l *lane) decode(ld *load, ks []kept) error {
+// decode decodes messages of a tail of part again, and the data policy decides again what becomes of them. They were decoded before, so an
+// error is a decoder that does not answer alike twice.
+func (l *lane) decode(ld *load, part *partition, ks []kept) error {
 	d := decoder{l: l, ld: ld}
-	for _, k := range ks {
-		if err := d.record(k.record); err != nil {
+	for i, k := range ks {
+		if err := d.message(part, k.record, int64(i)); err != nil {
 			return &sink.Error{Op: "decode", Bridge: l.r.name, Class: sink.ErrRejected, Err: fmt.Errorf(
 				"a held message of %s/%d at offset %d was decoded before and is refused now: %w", k.record.Topic, k.record.Partition, k.record.Offset, err)}
 		}
@@ -253,10 +261,10 @@ func (l *lane) overdue() (at time.Time, ok bool) {
 }
 
 // release makes a load of what is held and has waited for an interval, or of all that is held; nil if that is nothing. What has
-// not waited so long stays: it may be half of an update that is just being read.
-func (l *lane) release(all bool) (*load, error) {
+// not waited so long stays: it may be half of an update that is just being read. The load has at most most messages, 0: no bound.
+func (l *lane) release(all bool, most int) (*load, error) {
 	ld := l.newLoad()
-	now := time.Now()
+	now, messages := time.Now(), 0
 	for _, p := range slices.SortedFunc(maps.Keys(l.tails), changelog.Partition.Compare) {
 		t := l.tails[p]
 		if l.tailOf(t.part) == nil {
@@ -269,9 +277,13 @@ func (l *lane) release(all bool) (*load, error) {
 				n++
 			}
 		}
+		if most > 0 {
+			n = min(n, most-messages)
+		}
 		if n == 0 {
 			continue
 		}
+		messages += n
 		s := t.span
 		s.records = int64(n)
 		out := t.records[:n]
@@ -285,7 +297,7 @@ func (l *lane) release(all bool) (*load, error) {
 			}
 			s.to, s.leader = t.start()
 		}
-		if err := l.decode(ld, out); err != nil {
+		if err := l.decode(ld, s.part, out); err != nil {
 			return nil, err
 		}
 		ld.spans = append(ld.spans, s)
@@ -299,12 +311,36 @@ func (l *lane) release(all bool) (*load, error) {
 
 // expire writes and checkpoints what has waited for an interval.
 func (l *lane) expire() (saved bool, err error) {
-	ld, err := l.release(false)
+	ld, err := l.release(false, int(l.limit.Load()))
 	if err != nil || ld == nil {
 		return false, err
 	}
+	return l.through(ld)
+}
+
+// through writes and checkpoints a load of what was held.
+func (l *lane) through(ld *load) (saved bool, err error) {
+	l.withinBudget(ld)
 	if ok, err := l.put(ld, l.call); err != nil || !ok {
 		return false, err
 	}
+	if ld.bad != nil && !ld.bad.stale() {
+		return true, l.halt(ld.bad)
+	}
 	return l.checkpoint()
+}
+
+// releaseLimited writes and checkpoints all that is held, in checkpoints as small as the limit. While there is a limit nothing is held: what
+// is written together must not be more than one message in the end, or the one that is refused is never found.
+func (l *lane) releaseLimited() error {
+	for len(l.tails) > 0 {
+		ld, err := l.release(true, int(l.limit.Load()))
+		if err != nil || ld == nil {
+			return err
+		}
+		if _, err := l.through(ld); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -441,12 +441,12 @@ func TestRelease_WhatIsDue(t *testing.T) {
 	if ld := load(9, "-D 2 a", "none"); ld.batch.Len() != 0 || len(ld.spans) != 0 {
 		t.Fatalf("%d changes, %+v", ld.batch.Len(), ld.spans)
 	}
-	if ld, err := l.release(false); ld != nil || err != nil {
+	if ld, err := l.release(false, 0); ld != nil || err != nil {
 		t.Fatalf("released %+v, %v, before their time", ld, err)
 	}
 	x := l.tails[p.Partition]
 	x.records[0].at = x.records[0].at.Add(-time.Hour)
-	ld, err := l.release(false)
+	ld, err := l.release(false, 0)
 	if err != nil || ld.batch.Len() != 1 || ld.batch.Changes[0].Offset != 6 || ld.spans[0].to != 9 || ld.spans[0].leader != 9 || ld.spans[0].records != 1 {
 		t.Fatalf("released %+v, %v", ld, err)
 	}
@@ -455,7 +455,7 @@ func TestRelease_WhatIsDue(t *testing.T) {
 	if ld.batch.Len() != 2 || ld.batch.Changes[0].Offset != 9 || ld.batch.Changes[1].Offset != 11 || ld.spans[0].to != 12 || ld.spans[0].records != 3 {
 		t.Fatalf("%+v, %+v", ld.batch.Changes, ld.spans)
 	}
-	if ld, err = l.release(true); err != nil || ld.batch.Len() != 1 || ld.spans[0].to != 13 || len(l.tails) != 0 || l.tailBytes != 0 {
+	if ld, err = l.release(true, 0); err != nil || ld.batch.Len() != 1 || ld.spans[0].to != 13 || len(l.tails) != 0 || l.tailBytes != 0 {
 		t.Fatalf("released %+v, %v; %d bytes left", ld, err, l.tailBytes)
 	}
 }
@@ -495,7 +495,7 @@ func TestHold_EndedEpoch(t *testing.T) {
 	l.tails[p.Partition] = &tail{span: span{part: p}, records: []kept{{record: &kgo.Record{Value: []byte("-D 1 a")}}}, bytes: 7}
 	l.tailBytes = 7
 	p.epoch.Add(1)
-	if ld, err := l.release(true); ld != nil || err != nil || len(l.tails) != 0 || l.tailBytes != 0 {
+	if ld, err := l.release(true, 0); ld != nil || err != nil || len(l.tails) != 0 || l.tailBytes != 0 {
 		t.Fatalf("released %+v, %v; %d bytes left", ld, err, l.tailBytes)
 	}
 }
@@ -520,7 +520,8 @@ func TestHoldPolicy(t *testing.T) {
 	configError(t, err, "Options.HoldRetractions", "HoldNever")
 }
 
-// Records without a key are spread over partitions: a delete and an insert of one row then have no order.
+// Records without a key, or with another one than the table's, are spread over partitions: a delete and an insert of one row then have no
+// order (P03).
 func TestStart_NoOrderOfRows(t *testing.T) {
 	run := func(partitions int32, d changelog.Decoder, nullKeys, accepted bool) error {
 		k, g := newCluster(t, partitions), newTarget()

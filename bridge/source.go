@@ -25,6 +25,9 @@ func (s source) Begin(ctx context.Context, parts []changelog.Partition) ([]chang
 
 // Seek checks that the positions exist, drops what was read of these partitions and begins a new epoch there.
 func (s source) Seek(ctx context.Context, to []changelog.Position) error {
+	if err := s.l.fellBack(ctx, to); err != nil {
+		return err
+	}
 	if err := s.l.r.f.check(ctx, to); err != nil {
 		return err
 	}
@@ -72,7 +75,7 @@ func (f *fetcher) ask(ctx context.Context, op string, topics []string, parts []c
 		}
 		if errors.Is(err, kerr.UnknownTopicOrPartition) && time.Since(asked) > goneAfter {
 			return f.r.lost(op, changelog.Position{Partition: parts[0], LeaderEpoch: -1}, errors.New(
-				"the topic, or this partition of it, no longer exists: what is made anew under this name holds other records, and is read by a new bridge"))
+				"the topic, or this partition of it, no longer exists: what is made anew under this name holds other records, and is read by a new bridge, or by this one after 'flinksink positions reset'"))
 		}
 		return err
 	})
@@ -185,12 +188,12 @@ func (f *fetcher) check(ctx context.Context, at []changelog.Position) error {
 	var epochs kadm.OffsetForLeaderEpochRequest
 	for _, p := range at {
 		if id := b.ids[p.Topic]; p.TopicID != (changelog.TopicID{}) && id != (changelog.TopicID{}) && id != p.TopicID {
-			return f.r.lost("seek", p, recreated(p.TopicID, id))
+			return f.r.lost("seek", p, recreated(p, id))
 		}
 		start, _ := b.start.Lookup(p.Topic, p.Partition.Partition)
 		high, _ := b.high.Lookup(p.Topic, p.Partition.Partition)
 		if p.Offset < start.Offset || p.Offset > high.Offset {
-			return f.r.lost("seek", p, outOfRange(p.Offset, start.Offset, high.Offset))
+			return f.r.lost("seek", p, outOfRange(p, start.Offset, high.Offset))
 		}
 		if p.LeaderEpoch >= 0 && p.Offset > 0 {
 			epochs.Add(p.Topic, p.Partition.Partition, p.LeaderEpoch)
@@ -211,20 +214,33 @@ func (f *fetcher) check(ctx context.Context, at []changelog.Position) error {
 		// An epoch that the log no longer knows (-1) is no evidence: the range above has to do.
 		if e, ok := ends[p.Topic][p.Partition.Partition]; ok && e.Err == nil && p.LeaderEpoch >= 0 && e.LeaderEpoch >= 0 && e.EndOffset >= 0 && e.EndOffset < p.Offset {
 			return f.r.lost("seek", p, fmt.Errorf("the log was cut off: the position was read in leader epoch %d, which now ends at offset %d; "+
-				"offsets %d to %d that were read are gone or other records (an unclean leader election). Read the topic again with a new bridge, or accept by moving the position",
-				p.LeaderEpoch, e.EndOffset, e.EndOffset, p.Offset-1))
+				"offsets %d to %d that were read are gone or other records (an unclean leader election). Read the topic again with a new bridge, or accept what was read of them and go on %s",
+				p.LeaderEpoch, e.EndOffset, e.EndOffset, p.Offset-1, movedTo(p.Partition, e.EndOffset)))
 		}
 	}
 	return nil
 }
 
-func outOfRange(asked, start, high int64) error {
-	if asked < start {
-		return fmt.Errorf("asked for offset %d, the log holds offsets %d to %d: offsets %d to %d were deleted before they were read (retention), %d of them. "+
-			"Read the topic again with a new bridge, or accept the gap by moving the position to %d", asked, start, high-1, asked, start-1, start-asked, start)
+func outOfRange(at changelog.Position, start, high int64) error {
+	asked := at.Offset
+	holds := fmt.Sprintf("the log holds offsets %d to %d", start, high-1)
+	if start == high {
+		holds = fmt.Sprintf("the log is empty and goes on at offset %d", high)
 	}
-	return fmt.Errorf("asked for offset %d, the log holds offsets %d to %d: offsets %d to %d were read and are gone (a truncated or other log), %d of them. "+
-		"Read the topic again with a new bridge, or accept by moving the position to %d", asked, start, high-1, high, asked-1, asked-high, high)
+	switch {
+	case asked < start:
+		return fmt.Errorf("asked for offset %d, %s: offsets %d to %d were deleted before they were read (retention), %d of them. "+
+			"Read the topic again with a new bridge, or accept the gap %s", asked, holds, asked, start-1, start-asked, movedTo(at.Partition, start))
+	case at.LeaderEpoch < 0 && at.TopicID == (changelog.TopicID{}): // no record was ever read there: a checkpoint knows the topic's id
+		return fmt.Errorf("asked for offset %d, %s: the position was set by hand to where nothing is yet. Correct it %s, or to any offset before", asked, holds, movedTo(at.Partition, high))
+	}
+	return fmt.Errorf("asked for offset %d, %s: offsets %d to %d, up to which was read or the position was set, are gone (a truncated or other log), %d of them. "+
+		"Read the topic again with a new bridge, or accept it %s", asked, holds, high, asked-1, asked-high, movedTo(at.Partition, high))
+}
+
+// movedTo is the part of a cure that moves a position.
+func movedTo(p changelog.Partition, offset int64) string {
+	return fmt.Sprintf("by 'flinksink positions set %s:%d:%d', or the store's SetPositions", p.Topic, p.Partition, offset)
 }
 
 // lost makes an ErrLost of this bridge.

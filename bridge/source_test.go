@@ -103,6 +103,7 @@ func (k *cluster) read(g *target) {
 	}
 }
 
+// Retention overtook a position: said with both offsets and the gap, and nothing is skipped (P93).
 func TestSeek_OutOfRange(t *testing.T) {
 	k, g := newCluster(t, 1), newTarget()
 	k.put(0, numbered("a", 0, 10)...)
@@ -143,6 +144,7 @@ func TestFetch_OutOfRange(t *testing.T) {
 	lostError(t, r.wait(), "offsets 10 to 19 were deleted")
 }
 
+// The offsets of a topic that was made again mean other records, however many there are (P90).
 func TestSeek_TopicMadeAnew(t *testing.T) {
 	k, g := newCluster(t, 1), newTarget()
 	k.put(0, numbered("a", 0, 10)...)
@@ -154,7 +156,7 @@ func TestSeek_TopicMadeAnew(t *testing.T) {
 	g.wantValues(t, numbered("a", 0, 10))
 }
 
-// The new topic is as long as the old one was, or shorter: comparing offsets alone would call it read to its end.
+// The new topic is as long as the old one was, or shorter: comparing offsets alone would call it read to its end (P90).
 func TestUntilEnd_TopicMadeAnew(t *testing.T) {
 	for _, n := range []int{0, 3, 10} {
 		k, g := newCluster(t, 1), newTarget()

@@ -104,12 +104,20 @@ func TestWatch_OpenTransaction(t *testing.T) {
 	o := options(g)
 	o.OpenFor = time.Millisecond
 	o.Hooks.OpenTransaction = func(x OpenTransaction) { told <- x }
+	var log logged
+	o.Logger = log.logger()
 	r := start(t, k.bridge(g, o))
 	select {
 	case x := <-told:
 		want := OpenTransaction{Partition: changelog.Partition{Topic: "texts"}, LastStableOffset: 1, HighWatermark: 3, For: x.For, TransactionalID: "stuck", ProducerID: x.ProducerID}
 		if x != want || x.ProducerID < 0 {
 			t.Fatalf("told %+v", x)
+		}
+		until(t, "the log's word", func() bool { return log.count("keeps records from being read") == 1 }, r)
+		for _, w := range []string{`transactional id \"stuck\"`, "kafka-transactions.sh", "abort --topic texts --partition 0 --start-offset 1"} {
+			if log.count(w) != 1 {
+				t.Errorf("the log does not say %q:\n%s", w, log.buf.String())
+			}
 		}
 	case <-time.After(patience):
 		t.Fatal("nothing was told")

@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // OpenTransaction describes a partition whose last stable offset stands still: records behind it wait until a producer ends its
@@ -26,9 +25,26 @@ type OpenTransaction struct {
 	ProducerID       int64         // of that transaction, -1 unknown
 }
 
+// Cure says how to get past it: the producer that ends its transaction is best. Where none is left to do that and the broker's timeout does not end it
+// either (a hanging transaction: its coordinator has forgotten it), Kafka's own tool writes the missing marker.
+func (t OpenTransaction) Cure() string {
+	who := "the producer whose transaction it is (kafka-transactions.sh list and describe-producers name it)"
+	switch {
+	case t.TransactionalID != "":
+		who = fmt.Sprintf("the producer with the transactional id %q", t.TransactionalID)
+	case t.ProducerID >= 0:
+		who = fmt.Sprintf("the producer with the producer id %d", t.ProducerID)
+	}
+	return fmt.Sprintf("have %s commit or abort, or wait until its transaction.timeout.ms is over; if it is gone and the offset still stands, "+
+		"kafka-transactions.sh --bootstrap-server ... abort --topic %s --partition %d --start-offset %d", who, t.Partition.Topic, t.Partition.Partition, t.LastStableOffset)
+}
+
 // watcher asks for what no fetch shows: a poll returns nothing, neither offsets nor watermarks, for a partition that has no records.
 type watcher struct {
 	r      *run
+	began  time.Time
+	waits  bool                              // that the group gives no partitions was said
+	missed map[changelog.Partition]time.Time // stands for which missed deletes were accepted
 	stood  map[changelog.Partition]stand
 	absent map[string]time.Time // topics that the brokers do not know, and since when
 }
@@ -55,6 +71,7 @@ func (w *watcher) run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		w.r.f.look(time.Now())
+		w.joining(time.Now())
 		look, cancel := context.WithTimeout(ctx, max(every, w.r.o.Connect))
 		err := w.look(look)
 		cancel()
@@ -62,6 +79,20 @@ func (w *watcher) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// defaultJoiningAfter is how long the group may take to let the member in before it is said.
+const defaultJoiningAfter = 5 * time.Second
+
+// joining says once that the group does not let the member in: it waits for its other members, and a dead one counts until its session is over.
+func (w *watcher) joining(now time.Time) {
+	if w.waits || w.r.m.Generation() >= 0 || now.Sub(w.began) < w.r.o.joiningAfter {
+		return
+	}
+	w.waits = true
+	session, _ := w.r.cl.OptValue(kgo.SessionTimeout).(time.Duration)
+	w.r.log.Warn("flinksink: the consumer group has given no partitions yet: it waits for its other members. One that died counts until its session is over (session.timeout.ms of that "+
+		"member); a restart is quicker with the same Options.InstanceID", "bridge", w.r.name, "group", w.r.o.Group, "sessionTimeout", session)
 }
 
 func (w *watcher) look(ctx context.Context) error {
@@ -87,7 +118,7 @@ func (w *watcher) look(ctx context.Context) error {
 		if part.holds&holdStart == 0 && id != (changelog.TopicID{}) && part.topicID != (changelog.TopicID{}) && id != part.topicID {
 			at := changelog.Position{Partition: p, Offset: part.next, LeaderEpoch: -1, TopicID: part.topicID}
 			f.mu.Unlock()
-			return w.r.lost("watch", at, recreated(at.TopicID, id))
+			return w.r.lost("watch", at, recreated(at, id))
 		}
 		if o, ok := high.Lookup(p.Topic, p.Partition); ok && o.Err == nil {
 			part.high = max(part.high, o.Offset)
@@ -107,7 +138,7 @@ func (w *watcher) look(ctx context.Context) error {
 		w.probe(ctx, p)
 	}
 	w.open(ctx)
-	return nil
+	return w.standing(ctx, time.Now())
 }
 
 // defaultDeletedAfter is how long the brokers must not know a topic before it counts as deleted: a broker that has just started may not know
@@ -150,7 +181,7 @@ func (w *watcher) deleted(found map[string]topic) error {
 		}
 		w.r.f.mu.Unlock()
 		return w.r.lost("watch", at, fmt.Errorf("the topic does not exist any more: the brokers have not known it for %s. What was written of it stands; "+
-			"stop the bridge for good, or make the topic again and read it with a new bridge", now.Sub(since).Round(time.Second)))
+			"stop the bridge for good, or make the topic again and read it with a new bridge, or with this one after 'flinksink positions reset'", now.Sub(since).Round(time.Second)))
 	}
 	return nil
 }
@@ -168,32 +199,8 @@ type probe struct {
 // partition that ends with them would never be seen to be read to its end.
 func (w *watcher) probe(ctx context.Context, p probe) {
 	f := w.r.f
-	req := kmsg.NewPtrFetchRequest()
-	req.MaxBytes = 1 << 20
-	req.IsolationLevel = 1
-	req.SessionEpoch = -1
-	t := kmsg.NewFetchRequestTopic()
-	t.Topic, t.TopicID = p.part.Topic, p.topicID
-	rp := kmsg.NewFetchRequestTopicPartition()
-	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = p.part.Partition.Partition, p.from, 1<<20
-	t.Partitions = append(t.Partitions, rp)
-	req.Topics = append(req.Topics, t)
-	raw, err := f.cl.Broker(int(p.leader)).RetriableRequest(ctx, req)
-	if err != nil {
-		return
-	}
-	resp := raw.(*kmsg.FetchResponse)
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return
-	}
-	fp, to := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true,
-		Offset:             p.from,
-		IsolationLevel:     kgo.ReadCommitted(),
-		Topic:              p.part.Topic,
-		Partition:          p.part.Partition.Partition,
-	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
-	if fp.Err != nil || len(fp.Records) > 0 || to <= p.from {
+	fp, to, err := f.fetchOnce(ctx, p.part.Partition, p.topicID, p.leader, p.from, kgo.ReadCommitted())
+	if err != nil || len(fp.Records) > 0 || to <= p.from {
 		return // there is something to read: the client will
 	}
 	f.mu.Lock()
@@ -233,14 +240,14 @@ func (w *watcher) open(ctx context.Context) {
 	}
 	f.mu.Unlock()
 	for _, t := range tell {
-		t.ProducerID, t.TransactionalID = w.producer(ctx, t)
+		t.ProducerID, t.TransactionalID = producer(ctx, w.r.adm, t)
 		f.mu.Lock()
 		if part := f.parts[t.Partition]; part != nil && part.last == t.LastStableOffset {
 			part.open, part.openSince = &t, now.Add(-t.For)
 		}
 		f.mu.Unlock()
 		w.r.log.Warn("flinksink: an open transaction keeps records from being read", "bridge", w.r.name, "partition", t.Partition.String(),
-			"lastStableOffset", t.LastStableOffset, "highWatermark", t.HighWatermark, "transactionalID", t.TransactionalID, "producerID", t.ProducerID)
+			"lastStableOffset", t.LastStableOffset, "highWatermark", t.HighWatermark, "transactionalID", t.TransactionalID, "producerID", t.ProducerID, "cure", t.Cure())
 		if h := w.r.o.Hooks.OpenTransaction; h != nil {
 			h(t)
 		}
@@ -248,10 +255,10 @@ func (w *watcher) open(ctx context.Context) {
 }
 
 // producer asks whose transaction begins at a last stable offset. Brokers before 3.0 cannot say, nor those that forbid it.
-func (w *watcher) producer(ctx context.Context, t OpenTransaction) (id int64, name string) {
+func producer(ctx context.Context, adm *kadm.Client, t OpenTransaction) (id int64, name string) {
 	var s kadm.TopicsSet
 	s.Add(t.Partition.Topic, t.Partition.Partition)
-	described, err := w.r.adm.DescribeProducers(ctx, s)
+	described, err := adm.DescribeProducers(ctx, s)
 	if err != nil {
 		return -1, ""
 	}
@@ -264,7 +271,7 @@ func (w *watcher) producer(ctx context.Context, t OpenTransaction) (id int64, na
 	if id < 0 {
 		return -1, ""
 	}
-	txns, err := w.r.adm.ListTransactions(ctx, []int64{id}, nil)
+	txns, err := adm.ListTransactions(ctx, []int64{id}, nil)
 	if err != nil {
 		return id, ""
 	}

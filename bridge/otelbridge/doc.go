@@ -40,7 +40,7 @@
 //	flinksink.checkpoint.aborted  counter    {checkpoint}  error.type  what was written and discarded, to be done again or given up
 //	flinksink.alarms              counter    {alarm}       error.type  alarms of a decided checkpoint that cannot be committed
 //	flinksink.fenced              counter    {fence}                   lanes that found another generation owning their partitions
-//	flinksink.data_errors         counter    {record}                  records that cannot be decoded, of the policy's halts
+//	flinksink.data_errors         counter    {record}                  records that cannot be decoded or written, halts and dropped ones
 //	flinksink.rebalances          counter    {rebalance}   kind        how often the group gave partitions, took them, or gave them up for lost
 //	flinksink.written             counter    {change}      table       changes that every sink took, those of checkpoints that were aborted too
 //	flinksink.written.size        counter    By            table       their size in memory

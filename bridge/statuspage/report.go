@@ -83,6 +83,7 @@ type Lane struct {
 	Partitions   int        `json:"partitions"` // how many it holds
 	Buffered     int        `json:"buffered_bytes"`
 	Retries      int64      `json:"retries"`
+	Fenced       int64      `json:"fenced"`        // generations that another one ended, since started
 	FailingSince *time.Time `json:"failing_since"` // null: it works
 	LastError    *Error     `json:"last_error"`    // stays when the lane has recovered
 	Uncommitted  *Error     `json:"uncommitted"`   // why a decided checkpoint cannot be committed
@@ -117,6 +118,7 @@ type OpenTransaction struct {
 	ForSeconds       float64 `json:"for_seconds"`
 	TransactionalID  string  `json:"transactional_id"` // "" where the brokers do not tell
 	ProducerID       *int64  `json:"producer_id"`
+	Cure             string  `json:"cure"` // what ends it
 }
 
 // Pace is [bridge.Pace].
@@ -173,7 +175,7 @@ func describe(now time.Time, s bridge.Status, g sink.Guarantee) Bridge {
 	}
 	for _, l := range s.Lanes {
 		lane := Lane{Lane: l.Lane, Generation: positive(int64(l.Generation)), Checkpoint: positive(int64(l.Checkpoint)), Decided: moment(l.Decided),
-			Buffered: l.Buffered, Retries: l.Retries, FailingSince: moment(l.FailingSince),
+			Buffered: l.Buffered, Retries: l.Retries, Fenced: l.Fenced, FailingSince: moment(l.FailingSince),
 			LastError: failure(l.LastError, l.LastErrorAt), Uncommitted: failure(l.Uncommitted, time.Time{})}
 		for _, p := range s.Partitions {
 			if p.Lane == l.Lane {
@@ -191,7 +193,7 @@ func describe(now time.Time, s bridge.Status, g sink.Guarantee) Bridge {
 	for _, t := range s.Open {
 		b.Open = append(b.Open, OpenTransaction{PartitionName: PartitionName{t.Partition.Topic, t.Partition.Partition},
 			LastStableOffset: t.LastStableOffset, HighWatermark: t.HighWatermark, ForSeconds: t.For.Seconds(),
-			TransactionalID: t.TransactionalID, ProducerID: known(t.ProducerID)})
+			TransactionalID: t.TransactionalID, ProducerID: known(t.ProducerID), Cure: t.Cure()})
 	}
 	for _, p := range s.Left {
 		b.UntilEnd = append(b.UntilEnd, PartitionName{p.Topic, p.Partition})

@@ -42,7 +42,7 @@ func TestRead_BrokersEqualFile(t *testing.T) {
 			for _, flags := range [][]string{nil, {"--uncommitted"}} {
 				file := command(t, append([]string{"read", "--ddl", c.ddl, "--file", c.topic}, flags...)...)
 				got := command(t, append([]string{"read", "--ddl", c.ddl, "--brokers", broker}, flags...)...)
-				if got.status != exitDone || got.errs != "" {
+				if got.status != file.status || got.errs != file.errs { // some captured records are bad ones, which Flink refused too
 					t.Fatalf("%v: status %d: %s", flags, got.status, got.errs)
 				}
 				same(t, lines(file.out), lines(got.out))

@@ -22,7 +22,10 @@ type checkFlags struct {
 	table  tableFlags
 	broker brokerFlags
 	target targetFlags
+	data   dataFlags
 	bridge string
+
+	unordered, missed bool
 }
 
 func (c *call) check() *cobra.Command {
@@ -36,7 +39,8 @@ the stored positions still exist. Its flags are among those of run. It writes no
 run beside the bridge.
 
 Each line says ok, note (worth knowing), wrong (with the cure) or skip (could not be looked at). The last lines state the guarantee that
-the bridge gives, and what keeps it from being more. Exit status 1 when something would stop the bridge.`,
+the bridge gives, and what keeps it from being more; beside something wrong there is none. Exit status 1 when something would stop
+the bridge.`,
 		Example: `  flinksink check --bridge orders --ddl orders.sql --to postgres://app@db:5432/shop
   flinksink check --bridge orders --ddl orders.sql --to postgres://app@db/shop --into sales.orders --create-table \
     --brokers kafka:9093 --config security.protocol=SSL`,
@@ -47,6 +51,9 @@ the bridge gives, and what keeps it from being more. Exit status 1 when somethin
 	f.table.add(cmd)
 	f.broker.add(cmd)
 	f.target.add(cmd)
+	f.data.add(cmd)
+	cmd.Flags().BoolVar(&f.unordered, "unordered", false, "as of run: accept a CDC topic of several partitions whose records have no key as far as the table says")
+	cmd.Flags().BoolVar(&f.missed, "allow-missed-deletes", false, "as of run: accept that deletes of a compacted topic may have been missed while the bridge was down")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doCheck(cmd, f) })
 	return cmd
 }
@@ -55,8 +62,8 @@ the bridge gives, and what keeps it from being more. Exit status 1 when somethin
 type checkup struct {
 	c     *call
 	w     io.Writer
-	wrong int
-	err   error // of w
+	wrong []string // what of
+	err   error    // of w
 }
 
 func (k *checkup) line(state, what, text string) {
@@ -76,7 +83,7 @@ func (k *checkup) skip(what, format string, a ...any) {
 // bad prints err, if there is one, and reports whether there was.
 func (k *checkup) bad(what string, err error) bool {
 	if err != nil {
-		k.wrong++
+		k.wrong = append(k.wrong, what)
 		text := err.Error()
 		if e, ok := err.(*sink.Error); ok && e.Err != nil {
 			text = e.Err.Error() // what was being done, of which bridge, is said already
@@ -88,20 +95,30 @@ func (k *checkup) bad(what string, err error) bool {
 
 // subject is what is checked, as far as it could be found out.
 type subject struct {
+	flags  *checkFlags
+	onData bridge.DataPolicy
+	cl     *client // nil: the brokers could not be reached
 	table  *ddl.Table
 	dec    changelog.Decoder
 	in     *bridge.Input
 	group  string
 	topics map[string]topicState // nil: the brokers did not tell
+
+	scattered, missed bool // what --unordered and --allow-missed-deletes accept is so
 }
 
 func (c *call) doCheck(cmd *cobra.Command, f *checkFlags) error {
 	if f.bridge == "" {
 		return usage(errors.New("--bridge is empty: give the bridge a name"))
 	}
+	onData, err := f.data.policy()
+	if err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	k := &checkup{c: c, w: cmd.OutOrStdout()}
-	var s subject
+	s := subject{flags: f, onData: onData}
+	defer s.close()
 	t, err := c.load(cmd, &f.table, &f.broker)
 	var conf *configError
 	if errors.As(err, &conf) && conf.usage {
@@ -123,10 +140,10 @@ func (c *call) doCheck(cmd *cobra.Command, f *checkFlags) error {
 	switch {
 	case k.err != nil:
 		return k.err
-	case k.wrong == 1:
+	case len(k.wrong) == 1:
 		return errors.New("check: one thing would stop the bridge")
-	case k.wrong > 1:
-		return fmt.Errorf("check: %d things would stop the bridge", k.wrong)
+	case len(k.wrong) > 1:
+		return fmt.Errorf("check: %d things would stop the bridge", len(k.wrong))
 	}
 	return nil
 }
@@ -153,6 +170,14 @@ func (k *checkup) definition(s *subject, f *checkFlags) {
 		s.group = f.bridge
 	}
 	k.ok("settings", "connector %s, %s, starting at %s where nothing is stored", t.Options["connector"], source(in), in.Start.Mode)
+	switch s.onData {
+	case bridge.Halt:
+		k.ok("settings", "a record that cannot be decoded or written stops the bridge (--on-data)")
+	case bridge.DeadLetter:
+		k.ok("settings", "records that cannot be decoded or written become dead letters, at most %d a checkpoint (--on-data, --data-budget)", f.data.budget)
+	default:
+		k.note("settings", "records that cannot be decoded or written are dropped and counted, at most %d a checkpoint, and kept nowhere (--on-data, --data-budget)", f.data.budget)
+	}
 	for _, note := range bridge.Ignored(t) {
 		k.note("settings", "%s", note)
 	}
@@ -205,7 +230,7 @@ func (k *checkup) database(ctx context.Context, s *subject, f *checkFlags) {
 		if err == nil {
 			var state sink.State
 			if state, err = st.Read(ctx, f.bridge); err == nil {
-				k.ground(s, state)
+				k.ground(ctx, s, state)
 			}
 		}
 		k.bad("positions", err)
@@ -224,17 +249,48 @@ func fingerprintOf(group string, in bridge.Input, to fmt.Stringer) string {
 	return fmt.Sprintf("group=%s topics=%s target=%s", group, topics, to)
 }
 
+// guarantee states what the bridge gives as it is set. Beside something that is wrong it gives nothing: it would not run, or not be right.
 func (k *checkup) guarantee(s *subject, g sink.Guarantee) {
+	if len(k.wrong) > 0 {
+		slices.Sort(k.wrong)
+		k.line("", "guarantee", fmt.Sprintf("none until what is wrong above is put right (%s)", strings.Join(slices.Compact(k.wrong), ", ")))
+		return
+	}
 	k.line("", "guarantee", g.String())
-	why := "nothing keeps it from being more"
+	var why []string
 	if g.Weakest != "" {
-		why = "kept from being more by " + g.Weakest
+		why = append(why, g.Weakest)
 		if g.Cure != "" {
-			why += ": " + g.Cure
+			why[0] += ": " + g.Cure
 		}
 	}
-	k.line("", "", why)
+	why = append(why, caveats(s.scattered, s.onData, s.missed)...)
+	if why == nil {
+		k.line("", "", "nothing keeps it from being more")
+	} else {
+		k.line("", "", "kept from being more by "+strings.Join(why, "; "))
+	}
 	if s.dec != nil && len(s.dec.Table().Schema.Key) == 0 {
 		k.line("", "", "the table has no key: to set its position back, or to read the topic under another name, applies rows twice")
+	}
+}
+
+// caveats lists what flags give up.
+func caveats(scattered bool, onData bridge.DataPolicy, missed bool) (out []string) {
+	if scattered {
+		out = append(out, "--unordered: that each row's changes are in one partition is taken on trust")
+	}
+	if onData == bridge.Skip {
+		out = append(out, "--on-data skip: records that cannot be decoded or written are left out for good")
+	}
+	if missed {
+		out = append(out, "--allow-missed-deletes: rows whose deletes were missed stay")
+	}
+	return out
+}
+
+func (s *subject) close() {
+	if s.cl != nil {
+		s.cl.Close()
 	}
 }

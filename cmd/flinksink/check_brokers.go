@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 )
@@ -34,7 +36,7 @@ func (k *checkup) brokers(ctx context.Context, s *subject) {
 	if k.bad("brokers", err) {
 		return
 	}
-	defer cl.Close()
+	s.cl = cl
 	adm := kadm.NewClient(cl.Client)
 	var meta kadm.Metadata
 	if k.bad("brokers", k.c.ask(ctx, cl, func(ctx context.Context) (err error) {
@@ -71,8 +73,19 @@ func (k *checkup) brokers(ctx context.Context, s *subject) {
 			waiting += p.end - p.stable
 		}
 		k.ok("topic", "%s: %d partitions, %d offsets", t, len(st.partitions), offsets)
+		if s.dec != nil {
+			switch err := s.in.CheckOrder(t, len(st.partitions)); {
+			case err == nil:
+			case s.flags.unordered:
+				s.scattered = true
+				k.note("topic", "%s: the changes of a row have no order across its %d partitions, as far as the table says: --unordered takes it on trust that each row's are in one", t, len(st.partitions))
+			default:
+				k.bad("topic", err)
+			}
+		}
 		if waiting > 0 {
 			k.note("topic", "%s: %d offsets wait behind an open transaction; they are read once it ends", t, waiting)
+			k.open(ctx, s, t, st)
 		}
 	}
 	k.compaction(ctx, adm, topics)
@@ -126,6 +139,16 @@ func states(ctx context.Context, adm *kadm.Client, details kadm.TopicDetails, to
 		found[t] = st
 	}
 	return nil
+}
+
+// open names the transactions behind which records wait.
+func (k *checkup) open(ctx context.Context, s *subject, topic string, st topicState) {
+	for i, p := range st.partitions {
+		if p.stable < p.end {
+			t := bridge.FindOpenTransaction(ctx, s.cl.Client, changelog.Partition{Topic: topic, Partition: int32(i)}, p.stable, p.end)
+			k.note("topic", "%s: the last stable offset is %d of %d: %s", t.Partition, p.stable, p.end, t.Cure())
+		}
+	}
 }
 
 // compaction notes what a compacted topic means. A user who may not ask is not bothered.
@@ -187,8 +210,43 @@ func (k *checkup) group(ctx context.Context, cl *client, adm *kadm.Client, name 
 	}
 }
 
+// aged judges the stored positions as the bridge would, and says how old the oldest is.
+func (k *checkup) aged(ctx context.Context, s *subject, state sink.State) bool {
+	oldest := state.Positions[0]
+	for _, p := range state.Positions {
+		if p.Saved.Before(oldest.Saved) {
+			oldest = p
+		}
+	}
+	o := &bridge.Options{Group: s.group, Connect: k.c.patience, AllowMissedDeletes: true}
+	o.Hooks.WentBack = func(w bridge.WentBack) {
+		k.note("positions", "%s: the store went back: %s, and it now holds %d (a failover or a restored backup): the rows went back with it, and the bridge reads again what was lost", w.Partition, w.How, w.Stored)
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
+	if !s.flags.missed {
+		o.AllowMissedDeletes = false
+		if k.bad("positions", bridge.CheckPositions(ctx, s.cl.Client, state.Bridge, *s.in, o, state.Positions)) {
+			return false
+		}
+	} else {
+		strict := *o
+		strict.Hooks.WentBack, strict.AllowMissedDeletes = nil, false
+		if err := bridge.CheckPositions(ctx, s.cl.Client, state.Bridge, *s.in, &strict, state.Positions); err != nil {
+			s.missed = true
+			k.note("positions", "deletes may have been compacted away since %s was saved, which --allow-missed-deletes accepts", oldest.Position.Partition)
+		}
+		if k.bad("positions", bridge.CheckPositions(ctx, s.cl.Client, state.Bridge, *s.in, o, state.Positions)) {
+			return false
+		}
+	}
+	if !oldest.Saved.IsZero() {
+		k.ok("positions", "the oldest, of %s, was saved at %s, %s ago", oldest.Position.Partition, stamp(oldest.Saved), max(0, time.Since(oldest.Saved).Round(time.Second)))
+	}
+	return true
+}
+
 // ground compares the stored positions with what the topics hold.
-func (k *checkup) ground(s *subject, state sink.State) {
+func (k *checkup) ground(ctx context.Context, s *subject, state sink.State) {
 	stored := make(map[changelog.Partition]changelog.Position)
 	var errs []error
 	for _, p := range state.Positions {
@@ -212,7 +270,7 @@ func (k *checkup) ground(s *subject, state sink.State) {
 				errs = append(errs, fmt.Errorf("%s: the log holds offsets %d to %d: %d were deleted before they were read (retention): read the topic with a new bridge, or accept the gap (flinksink positions set %s:%d:%d)",
 					at, part.start, part.end-1, part.start-at.Offset, name, i, part.start))
 			case at.Offset > part.end:
-				errs = append(errs, fmt.Errorf("%s: the log holds offsets %d to %d: what was read is gone (a truncated or other log): read the topic with a new bridge, or accept it (flinksink positions set %s:%d:%d)",
+				errs = append(errs, fmt.Errorf("%s: the log holds offsets %d to %d: what was read is gone (a truncated or other log), or the position was set to where nothing is: read the topic with a new bridge, or accept it (flinksink positions set %s:%d:%d)",
 					at, part.start, part.end-1, name, i, part.end))
 			default:
 				behind += part.end - at.Offset
@@ -220,6 +278,9 @@ func (k *checkup) ground(s *subject, state sink.State) {
 		}
 	}
 	if k.bad("positions", errors.Join(errs...)) {
+		return
+	}
+	if s.dec != nil && len(state.Positions) > 0 && !k.aged(ctx, s, state) {
 		return
 	}
 	if len(stored) > 0 {

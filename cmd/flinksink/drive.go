@@ -28,6 +28,10 @@ func (c *call) drive(cmd *cobra.Command, name string, in bridge.Input, to sink.S
 	o.Hooks.Started = func(g sink.Guarantee) {
 		began = time.Now()
 		fmt.Fprintf(out, "bridge %q: %s into table %s\nguarantee: %s\n", name, source(in), into, g)
+		scattered := o.Unordered && in.CheckOrder("", 2) != nil // perhaps of one partition: then the flag gives nothing up, and does no harm
+		for _, c := range caveats(scattered, o.OnData, o.AllowMissedDeletes) {
+			fmt.Fprintf(out, "but for %s\n", c)
+		}
 		m := &meter{status: func() bridge.Status { return b.Status() }, looks: []look{{at: began}}}
 		p.start(m.line)
 	}

@@ -17,7 +17,7 @@ const (
 	exitConfig = 2 // the command line, or a setting that cannot work
 )
 
-var errNoCommand = errors.New("a command is missing: read, run, replay, positions, check or version")
+var errNoCommand = errors.New("a command is missing: read, run, replay, positions, letters, check or version")
 
 // configError says which setting is wrong, and the cure.
 type configError struct {
@@ -66,6 +66,8 @@ var flags = strings.NewReplacer(
 	"Options.Interval", "--interval",
 	"Options.Lanes", "--lanes",
 	"Options.Unordered", "--unordered",
+	"Options.AllowMissedDeletes", "--allow-missed-deletes",
+	"Options.HaltWhenFenced", "--halt-when-fenced",
 	"kgo.SeedBrokers", "--brokers",
 )
 

@@ -39,6 +39,7 @@ func (c *call) positionsSet() *cobra.Command {
 
 Back: what lies between is applied again. A table with a key is right once the bridge has caught up; one without has rows twice.
 Forward: what lies between is never applied. A bridge finds an offset that the partition does not hold when it goes there, and stops.
+The id of the topic is forgotten: OFFSET is one of the topic as it is when the bridge goes there, also if it was made anew.
 
 So that a mistyped command does nothing, every position needs a --was that tells where it is now, or all of them --yes. A bridge
 that runs moves its positions all the time: there only --yes can work. Without either, set shows what it would do.`,

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -23,6 +22,7 @@ type printer struct {
 	dec   changelog.Decoder
 	batch *changelog.Batch
 	line  []byte
+	topic bool // lines name the topic
 
 	records, bad int64
 }
@@ -30,6 +30,13 @@ type printer struct {
 func newPrinter(w io.Writer, d changelog.Decoder) *printer {
 	return &printer{out: bufio.NewWriterSize(w, 64<<10), dec: d, batch: changelog.NewBatch(d.Table())}
 }
+
+// refusal decodes nothing: the table itself was refused, and so is each of its records.
+type refusal struct{ err error }
+
+func (refusal) Table() *changelog.Table { return &changelog.Table{Schema: &changelog.Schema{}} }
+
+func (r refusal) Decode(*changelog.Batch, *changelog.Record) error { return r.err }
 
 // print takes one record. r's key and value must not change any more. An error means that nothing can be written any more.
 func (p *printer) print(r *changelog.Record) error {
@@ -49,9 +56,12 @@ func (p *printer) print(r *changelog.Record) error {
 
 // flush prints the batch.
 func (p *printer) flush() error {
-	t := p.batch.Table
+	change := rowtext.AppendChange
+	if p.topic {
+		change = rowtext.AppendChangeOfTopic
+	}
 	for i := range p.batch.Changes {
-		p.line = append(rowtext.AppendChange(p.line[:0], t, &p.batch.Changes[i]), '\n')
+		p.line = append(change(p.line[:0], p.batch.Table, &p.batch.Changes[i]), '\n')
 		if _, err := p.out.Write(p.line); err != nil {
 			return err
 		}
@@ -69,10 +79,7 @@ func (p *printer) fault(r *changelog.Record, err error) error {
 		short.Topic = ""
 		text = strings.TrimPrefix(short.Error(), "changelog: ")
 	}
-	p.line = append(p.line[:0], `{"partition":`...)
-	p.line = strconv.AppendInt(p.line, int64(r.Partition.Partition), 10)
-	p.line = append(p.line, `,"offset":`...)
-	p.line = strconv.AppendInt(p.line, r.Offset, 10)
+	p.line = rowtext.AppendPosition(append(p.line[:0], '{'), r.Partition, r.Offset, p.topic)
 	p.line = append(p.line, `,"error":`...)
 	p.line = append(rowtext.AppendString(p.line, text), "}\n"...)
 	_, err = p.out.Write(p.line)

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/internal/capture"
 )
 
@@ -27,17 +30,18 @@ func (c *call) read() *cobra.Command {
 Each line is one change: its kind (op: +I, -U, +U or -D), where it came from, and its row, in the order of partitions, then of offsets.
 Scalars are the text that Flink's CAST(x AS STRING) gives (timestamps with local time zone in UTC), bytes are hex, ARRAY is a JSON
 array, ROW an object, MAP and MULTISET an array of [key, value] pairs sorted by key, NULL is null. A delete that knows its key only
-has null in the other columns.
+has null in the other columns. The text is Flink's also where Flink misprints: a year beyond 0 to 9999 shows its last four digits.
 
 From brokers, every partition is read from its first offset, whatever startup mode the table says, up to the last stable offset that
 was there at the start: records of aborted transactions, and records behind an open one, are left out. --uncommitted prints them as
-well, up to the high watermark. No consumer group is used and nothing is committed. Several topics of one table come one after another.
+well, up to the high watermark. No consumer group is used and nothing is committed. Several topics of one table come one after another,
+and each line names its topic.
 
 From a file (--file), the records are those of a captured topic: one JSON object a line with partition, offset, timestamp, key and
 value (base64, or null), headers, and aborted or open for what a read_committed consumer does not get.
 
 A record that cannot be decoded prints {"partition":..,"offset":..,"error":".."}, reading goes on, and the exit status is 1 in the end.
-So it is when a signal ends the reading early.`,
+So it is when a signal ends the reading early. A table that is refused refuses every record: with --file each has such a line.`,
 		Example: `  flinksink read --ddl orders.sql
   flinksink read --ddl orders.sql --brokers kafka-1:9092,kafka-2:9092 --config security.protocol=SSL
   flinksink read --ddl all-tables.sql --table orders --uncommitted
@@ -57,12 +61,20 @@ So it is when a signal ends the reading early.`,
 func (c *call) doRead(cmd *cobra.Command, f *readFlags) (err error) {
 	ctx := cmd.Context()
 	t, err := c.load(cmd, &f.table, &f.broker)
-	if err != nil {
+	var mistake *ddl.Error
+	if err != nil && (!errors.As(err, &mistake) || mistake.Line == 0) {
 		return err
 	}
-	d, err := decoder(t, &f.table)
+	var d changelog.Decoder
+	if err == nil {
+		d, err = decoder(t, &f.table)
+	}
 	if err != nil {
-		return err
+		if f.file == "" {
+			return err
+		}
+		p := newPrinter(cmd.OutOrStdout(), refusal{errors.New(hide(err.Error(), c.secrets))})
+		return errors.Join(err, readFile(ctx, f.file, "", f.uncommitted, p), p.close())
 	}
 	p := newPrinter(cmd.OutOrStdout(), d)
 	if f.file != "" {

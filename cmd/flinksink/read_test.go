@@ -2,10 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/internal/capture"
 )
 
 // Every captured topic, as Flink read it.
@@ -15,10 +19,14 @@ func TestRead_FileEqualsFlink(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			hidden += c.hidden()
 			got := command(t, "read", "--ddl", c.ddl, "--file", c.topic)
-			if got.status != exitDone || got.errs != "" {
+			want := c.lines(t, "read.jsonl")
+			status := exitDone
+			if slices.ContainsFunc(want, func(l string) bool { return strings.Contains(l, `"error":`) }) {
+				status = exitFailed // Flink failed too
+			}
+			if got.status != status || (got.errs != "") != (status == exitFailed) {
 				t.Fatalf("status %d: %s", got.status, got.errs)
 			}
-			want := c.lines(t, "read.jsonl")
 			if want == nil { // Flink was not asked; what it would show is one row a visible record
 				if n := len(lines(got.out)); n != len(c.recs)-c.hidden() {
 					t.Fatalf("%d lines of %d records, %d of them hidden", n, len(c.recs), c.hidden())
@@ -33,7 +41,7 @@ func TestRead_FileEqualsFlink(t *testing.T) {
 	}
 }
 
-// same compares lines of JSON, whatever the order of the fields of an object.
+// same compares lines of JSON, whatever the order of the fields of an object. Of an error only that there is one counts.
 func same(t *testing.T, want, got []string) {
 	t.Helper()
 	parse := func(ls []string) []any {
@@ -41,6 +49,9 @@ func same(t *testing.T, want, got []string) {
 		for i, l := range ls {
 			if err := json.Unmarshal([]byte(l), &out[i]); err != nil {
 				t.Fatalf("line %q: %v", l, err)
+			}
+			if m, ok := out[i].(map[string]any); ok && m["error"] != nil {
+				m["error"] = true
 			}
 		}
 		return out
@@ -141,6 +152,70 @@ func TestRead_Long(t *testing.T) {
 	for i, l := range ls {
 		if want := strings.Repeat("1", 1+i%18); !strings.Contains(l, `"id":"`+want+`"`) {
 			t.Fatalf("line %d: %s", i, l)
+		}
+	}
+}
+
+// A table that Flink refuses refuses every record, as every record is an error in what Flink's reader was asked.
+func TestRead_RefusedTable(t *testing.T) {
+	topic := write(t, "topic.jsonl", `{"partition":0,"offset":3,"timestamp":1,"key":null,"value":"eyJpZCI6MX0="}
+{"partition":0,"offset":4,"timestamp":1,"key":null,"value":null,"aborted":true}
+{"partition":1,"offset":0,"timestamp":1,"key":null,"value":"eyJpZCI6MX0="}
+`)
+	for name, c := range map[string]struct{ ddl, want string }{
+		"a type that the format has not":  {strings.Replace(people, "'json'", "'raw'", 1), "the format takes a single column"},
+		"a type that Flink's DDL has not": {strings.Replace(people, "name STRING", "name INTERVAL MONTH", 1), "Flink takes no INTERVAL"},
+		"options against each other":      {strings.Replace(people, "'json'", "'json', 'json.fail-on-missing-field' = 'true', 'json.ignore-parse-errors' = 'true'", 1), "shouldn't both be true"},
+		"no columns of its own":           {"CREATE TABLE people WITH ('connector' = 'kafka', 'topic' = 'people', 'format' = 'json') AS SELECT 1 AS id", "run SHOW CREATE TABLE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ddl := write(t, "ddl.sql", c.ddl)
+			got := command(t, "read", "--ddl", ddl, "--file", topic)
+			ls := lines(got.out)
+			if got.status != exitConfig || !strings.Contains(got.errs, c.want) || len(ls) != 2 {
+				t.Fatalf("status %d: %s%s", got.status, got.errs, got.out)
+			}
+			for i, at := range []string{`{"partition":0,"offset":3,"error":"`, `{"partition":1,"offset":0,"error":"`} {
+				if !strings.HasPrefix(ls[i], at) || !strings.Contains(ls[i], c.want) {
+					t.Errorf("line %d: %s", i+1, ls[i])
+				}
+			}
+			if got := command(t, "read", "--ddl", ddl); got.status != exitConfig || got.out != "" {
+				t.Errorf("from brokers: status %d: %s", got.status, got.out)
+			}
+		})
+	}
+	// A mistake of the command line is none of the records.
+	if got := command(t, "read", "--ddl", write(t, "ddl.sql", people), "--table", "other", "--file", topic); got.status != exitConfig || got.out != "" {
+		t.Errorf("--table: status %d: %s", got.status, got.out)
+	}
+}
+
+// With several topics each line says which one it is of; with one, none does.
+func TestRead_SeveralTopics(t *testing.T) {
+	broker := newBroker(t)
+	record := func(value string) []capture.Record {
+		return []capture.Record{{Record: changelog.Record{Value: []byte(value), TimestampType: changelog.CreateTime}}}
+	}
+	for topic, value := range map[string]string{"one": `{"id":1}`, "two": "x"} {
+		if err := capture.Load(t.Context(), []string{broker}, topic, 1, record(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for option, want := range map[string][]string{
+		"'topic' = 'one;two'":            {`{"op":"+I","topic":"one","partition":0,"offset":0,"row":{"id":"1","name":null}}`, `{"topic":"two","partition":0,"offset":0,"error":`},
+		"'topic-pattern' = 'one|t[x-z]'": {`{"op":"+I","topic":"one","partition":0,"offset":0,"row":{"id":"1","name":null}}`},
+		"'topic' = 'one'":                {`{"op":"+I","partition":0,"offset":0,"row":{"id":"1","name":null}}`},
+	} {
+		got := command(t, "read", "--ddl", write(t, "ddl.sql", strings.Replace(people, "'topic' = 'people'", option, 1)), "--brokers", broker)
+		ls := lines(got.out)
+		if len(ls) != len(want) {
+			t.Fatalf("%s: status %d: %s%s", option, got.status, got.errs, got.out)
+		}
+		for i := range ls {
+			if !strings.HasPrefix(ls[i], want[i]) {
+				t.Errorf("%s: line %d: %s", option, i+1, ls[i])
+			}
 		}
 	}
 }

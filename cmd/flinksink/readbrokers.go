@@ -52,6 +52,7 @@ func (c *call) readBrokers(ctx context.Context, t *ddl.Table, d changelog.Decode
 	if err != nil {
 		return err
 	}
+	p.topic = in.Pattern != "" || len(in.Topics) > 1
 	for _, s := range spans {
 		if err := readSpan(ctx, cl, s, p); err != nil {
 			return err

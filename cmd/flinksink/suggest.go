@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 )
 
 // pastRecord adds to the error of a bridge that stopped at a bad record the command that gets past it. status is the bridge's at its end.
 func pastRecord(err error, name string, f *targetFlags, status bridge.Status) error {
 	var e *sink.Error
-	if !errors.As(err, &e) || e.Op != "decode" || e.Position == nil || !errors.Is(err, sink.ErrRejected) {
+	var bad *changelog.DataError // of a halt at a record; what else is refused is not known to have everything before it saved
+	if !errors.As(err, &e) || e.Position == nil || !errors.Is(err, sink.ErrRejected) || !errors.As(err, &bad) {
 		return err
 	}
 	words := []string{"flinksink", "positions", "", "--store", publicURL(f.to)}

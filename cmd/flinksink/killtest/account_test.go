@@ -49,6 +49,7 @@ func (a *account) write(s *subject) string {
 	}
 	line("changes", "%d: %d inserts (%d of them again after a delete), %d updates, %d deletes", w.written, w.inserts, w.returned, w.updates, w.deletes)
 	line("records of aborted transactions", "%d", w.aborted)
+	line("dead letters", "%d", len(w.letters))
 	line("bridges started", "%d", a.starts)
 	line("killed", "%d; %d deaths left changes unread, (%d) had moved the positions", a.total(), a.behind, sum(a.moved))
 	for _, step := range a.order {

@@ -41,6 +41,9 @@ type childConfig struct {
 	LockTimeout, IdleTimeout time.Duration // of postgres.Options
 }
 
+// fencedWords are what a child says when a generation of it ends in ErrFenced.
+const fencedWords = "killtest: fenced:"
+
 // lastWords are what a child says before it kills or stops itself at a step.
 func lastWords(s step) string { return "killtest: at step: " + s.name }
 
@@ -105,6 +108,8 @@ func child(text string) error {
 	b, err := bridge.New(c.Bridge, in, s, &bridge.Options{
 		InstanceID: c.Instance,
 		Interval:   50 * time.Millisecond,
+		OnData:     bridge.DeadLetter,
+		DataBudget: 1 << 20, // one death after another leaves much to read at once
 		// A checkpoint of few changes, and batches that are smaller still: the nth of anything comes while there is something to read.
 		Changes:    150,
 		ByteBudget: 1 << 20,
@@ -118,6 +123,7 @@ func child(text string) error {
 			Saved:     func(sink.Report) { k.hook("Saved") },
 			Committed: func(sink.Report) { k.hook("Committed") },
 			Written:   func(string, int, int) { k.hook("Written") },
+			Fenced:    func(err error) { fmt.Println(fencedWords, err) },
 		}},
 	})
 	if err != nil {

@@ -3,9 +3,10 @@
 //
 // # Overview
 //
-// A broker runs in a process of its own, Postgres is a real server. Writers put changes into two topics while bridges read them and die:
-// an upsert topic (inserts, updates, deletes, re-inserts of the same keys) and an append topic without a key, three partitions each,
-// all in transactions of which some are aborted. What an aborted transaction holds would be wrong if it ever took effect.
+// A broker runs in a process of its own, Postgres is a real server. Writers put changes into three topics while bridges read them and die:
+// an upsert topic (inserts, updates, deletes, re-inserts of the same keys), the same in debezium-json, where an update is two messages, and
+// an append topic without a key, three partitions each, all in transactions of which some are aborted. What an aborted transaction holds would
+// be wrong if it ever took effect. Some messages are bad (letters_test.go), and bridges keep them as dead letters.
 //
 // # Where bridges die
 //
@@ -30,7 +31,8 @@
 // The oracle is fed by the writers, with the offsets that the broker answered them; no decoder of ours has a part in it. After
 // every death one snapshot of Postgres is compared with it: the tables have to be what the oracle says for exactly the stored
 // positions, which never go back. A trigger notes every row of the keyed table that does not move forward, so that a change that takes
-// effect twice is seen although it leaves the row as it was. At the end everything is compared row by row, and the positions with the
+// effect twice is seen although it leaves the row as it was. The dead letters have to be the bad messages below the positions, each
+// once, and no other. At the end everything is compared row by row, and the positions with the
 // last stable offsets. A step that no bridge died at is a failure too.
 //
 // # Settings

@@ -17,7 +17,7 @@ import (
 // patience is how long the test waits for what has to happen. It asserts nothing about time.
 const patience = 90 * time.Second
 
-// size is how much a run does, for each of the two subjects.
+// size is how much a run does, for each of the subjects.
 type size struct {
 	steps   int // times that every step is died at
 	random  int // deaths of flinksink run, with one lane
@@ -25,7 +25,7 @@ type size struct {
 	pair    int // of one or both of two processes
 	vacant  int // of one of two, whose place stays vacant until the other has taken its partitions over
 	changes int // of a subject, at least
-	kills   int // that have to be reached, of both
+	kills   int // that have to be reached, of all
 }
 
 func sizes() size {
@@ -116,11 +116,11 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// run lets both subjects live through all deaths at once.
+// run lets all subjects live through all deaths at once.
 func (w *world) run(t *testing.T) {
-	accounts := make([]account, 2)
+	accounts := make([]account, 3)
 	t.Run("topic", func(t *testing.T) {
-		for i, kind := range []string{"keyed", "append"} {
+		for i, kind := range []string{"keyed", "append", "debezium"} {
 			t.Run(kind, func(t *testing.T) {
 				t.Parallel()
 				defer func() {
@@ -128,7 +128,7 @@ func (w *world) run(t *testing.T) {
 						t.Logf("FLINKSINK_SEED=%d repeats what was produced", w.seed)
 					}
 				}()
-				s := newSubject(t, w, kind == "keyed", w.seed)
+				s := newSubjectOf(t, w, kind, w.seed)
 				l := &life{t: t, w: w, s: s, a: &accounts[i]}
 				defer func() { t.Log("\n" + l.a.write(s)) }()
 				l.run()
@@ -429,7 +429,12 @@ func (l *life) sane() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.aborted < w.written/20 || l.s.keyed && (w.returned < 100 || w.updates < w.written/10 || w.deletes < w.written/20) {
+	bad := map[string]int{}
+	for _, class := range w.letters {
+		bad[class]++
+	}
+	if w.aborted < w.written/20 || l.s.keyed && (w.returned < 100 || w.deletes < w.written/20) || l.s.kind == "keyed" && w.updates < w.written/10 ||
+		bad[undecodable] < w.written/1000 || bad[refused] < w.written/5000 {
 		l.t.Error("the changes are too few of a kind to say anything")
 	}
 }

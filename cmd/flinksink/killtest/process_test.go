@@ -152,6 +152,6 @@ func (s *subject) child(t *testing.T, c childConfig) *process {
 func (s *subject) program(t *testing.T, w *world, instance string, interval time.Duration, more ...string) *process {
 	t.Helper()
 	args := []string{"run", "--bridge", s.topic, "--ddl", s.file, "--to", s.to, "--into", s.into, "--store-schema", s.own,
-		"--interval", interval.String(), "--instance", instance}
+		"--interval", interval.String(), "--instance", instance, "--on-data", "dead-letter", "--data-budget", "1000000"}
 	return start(t, exec.Command(w.flinksink, append(args, more...)...))
 }

@@ -22,7 +22,8 @@ import (
 
 // subject is a topic, the bridge that reads it and the table that it writes.
 type subject struct {
-	keyed   bool
+	kind    string // keyed (upsert), append or debezium
+	keyed   bool   // the table has a key: all but append
 	brokers string
 	topic   string // and the bridge's name, which is its group
 	ddl     string
@@ -58,6 +59,22 @@ const keyedDDL = `CREATE TABLE accounts (
   'value.format' = 'json',
   `
 
+const debeziumDDL = `CREATE TABLE accounts (
+  region STRING NOT NULL,
+  id BIGINT NOT NULL,
+  seq BIGINT,
+  amount DECIMAL(12, 2),
+  note STRING,
+  ` + "`at`" + ` TIMESTAMP(3),
+  PRIMARY KEY (region, id) NOT ENFORCED
+) WITH (
+  'connector' = 'kafka',
+  'scan.startup.mode' = 'earliest-offset',
+  'key.format' = 'json',
+  'key.fields' = 'region;id',
+  'value.format' = 'debezium-json',
+  `
+
 const appendDDL = `CREATE TABLE events (
   part INT METADATA FROM 'partition' VIRTUAL,
   off BIGINT METADATA FROM 'offset' VIRTUAL,
@@ -91,7 +108,7 @@ BEGIN
 END $$;
 CREATE TRIGGER watch AFTER INSERT OR UPDATE ON %[1]s.accounts FOR EACH ROW EXECUTE FUNCTION %[1]s.watch();`
 
-const appendTable = `CREATE TABLE %[1]s.events (part integer, off bigint, writer integer, n bigint, body text)`
+const appendTable = `CREATE TABLE %[1]s.events (part integer, off bigint, writer integer, n bigint, body text);`
 
 // Queries of rows in the form of record.key and record.row.
 const (
@@ -103,12 +120,23 @@ const (
 // newSubject makes topic, table and writers, which wait for feed.
 func newSubject(t *testing.T, w *world, keyed bool, seed uint64) *subject {
 	t.Helper()
-	kind, head, tables := "append", appendDDL, appendTable
 	if keyed {
-		kind, head, tables = "keyed", keyedDDL, keyedTable
+		return newSubjectOf(t, w, "keyed", seed)
+	}
+	return newSubjectOf(t, w, "append", seed)
+}
+
+func newSubjectOf(t *testing.T, w *world, kind string, seed uint64) *subject {
+	t.Helper()
+	head, tables, keyed := appendDDL, appendTable+fmt.Sprintf(refusing, "%[1]s", "events", "body"), false
+	switch kind {
+	case "keyed":
+		head, tables, keyed = keyedDDL, keyedTable+fmt.Sprintf(refusing, "%[1]s", "accounts", "note"), true
+	case "debezium":
+		head, tables, keyed = debeziumDDL, keyedTable+fmt.Sprintf(refusing, "%[1]s", "accounts", "note"), true
 	}
 	name := w.name + "_" + kind
-	s := &subject{keyed: keyed, brokers: w.brokers, to: w.to, topic: name, schema: name, own: name + "_own", truth: newTruth(),
+	s := &subject{kind: kind, keyed: keyed, brokers: w.brokers, to: w.to, topic: name, schema: name, own: name + "_own", truth: newTruth(),
 		r: rand.New(rand.NewPCG(seed, 100)), into: name + ".events"}
 	if keyed {
 		s.r, s.into = rand.New(rand.NewPCG(seed, 101)), name+".accounts"
@@ -221,6 +249,8 @@ type snapshot struct {
 	at   map[int32]int64
 	rows [][2]string     // keyed, or all
 	sums map[int32]tally // not keyed
+
+	letters map[place]string
 }
 
 // look takes a snapshot, of all rows if all is set, and makes sure that it is what has to be there for its positions.
@@ -228,6 +258,9 @@ func (s *subject) look(ctx context.Context, all bool) (moved int, d difference, 
 	var snap snapshot
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if snap.at, err = s.positions(ctx, tx); err != nil {
+			return err
+		}
+		if snap.letters, err = s.letters(ctx, tx); err != nil {
 			return err
 		}
 		switch {
@@ -245,6 +278,9 @@ func (s *subject) look(ctx context.Context, all bool) (moved int, d difference, 
 	}
 	if moved, err = s.truth.advance(snap.at); err != nil {
 		return 0, d, err
+	}
+	if err := s.truth.compareLetters(snap.letters); err != nil {
+		return moved, d, fmt.Errorf("at the positions %v: %w", snap.at, err)
 	}
 	if s.keyed || all {
 		if d = s.truth.compare(snap.rows); !d.none() {

@@ -16,6 +16,7 @@ type record struct {
 	key       string // of the row
 	row       string // as text, see subject.rows
 	gone      bool   // the row is deleted
+	bad       string // class of the dead letter that it has to become, "": it is applied
 	number    int64
 }
 
@@ -27,6 +28,7 @@ type truth struct {
 	rows    map[string]string  // by key
 	ever    map[string]bool    // keys that there ever were
 	tally   map[int32]tally    // of the records in rows
+	letters map[place]string   // bad messages below the positions
 
 	written, aborted                    int
 	inserts, updates, deletes, returned int // among written; returned are inserts of a key that was deleted before
@@ -36,7 +38,7 @@ type truth struct {
 type tally struct{ Count, Offsets, Numbers int64 }
 
 func newTruth() *truth {
-	return &truth{pending: map[int32][]record{}, at: map[int32]int64{}, rows: map[string]string{}, ever: map[string]bool{}, tally: map[int32]tally{}}
+	return &truth{pending: map[int32][]record{}, at: map[int32]int64{}, rows: map[string]string{}, ever: map[string]bool{}, tally: map[int32]tally{}, letters: map[place]string{}}
 }
 
 // commits notes the records of a transaction. It has to be called before the transaction is committed: then whoever reads a record finds
@@ -81,6 +83,10 @@ func (w *truth) advance(to map[int32]int64) (moved int, err error) {
 }
 
 func (w *truth) apply(r record) {
+	if r.bad != "" {
+		w.letters[place{r.partition, r.offset}] = r.bad
+		return
+	}
 	_, there := w.rows[r.key]
 	switch {
 	case r.gone:
@@ -214,10 +220,24 @@ func TestTruth(t *testing.T) {
 			t.Errorf("%q:\n got %s\nwant %s", found, got, want)
 		}
 	}
+	w.commits([]record{{partition: 1, offset: 3, key: "x", row: "1", bad: refused}, {partition: 1, offset: 5, key: "y", bad: undecodable}})
+	if _, err := w.advance(map[int32]int64{0: 5, 1: 4}); err != nil || len(w.rows) != 2 {
+		t.Errorf("a bad message is a row: %v, %v", w.rows, err)
+	}
+	for ok, found := range map[bool][]map[place]string{
+		true:  {{{1, 3}: refused}},
+		false: {nil, {{1, 3}: undecodable}, {{1, 3}: "rejected+rejected"}, {{1, 3}: refused, {1, 5}: undecodable}, {{1, 5}: undecodable}},
+	} {
+		for _, f := range found {
+			if err := w.compareLetters(f); (err == nil) != ok {
+				t.Errorf("%v: %v", f, err)
+			}
+		}
+	}
 	if _, err := w.advance(map[int32]int64{0: 4}); err == nil {
 		t.Error("a position that went back is not seen")
 	}
-	if _, err := w.advance(map[int32]int64{0: 8}); err != nil || w.behind() != 0 || len(w.rows) != 1 {
+	if _, err := w.advance(map[int32]int64{0: 8, 1: 6}); err != nil || w.behind() != 0 || len(w.rows) != 1 {
 		t.Errorf("at the end: %v, %d behind, rows %v", err, w.behind(), w.rows)
 	}
 }

@@ -26,7 +26,8 @@ type writer struct {
 	r      *rand.Rand
 	cl     *kgo.Client
 	seq    int64
-	live   [keys]bool // keyed topics
+	live   [keys]bool   // keyed topics
+	rows   [keys][]byte // debezium topics
 }
 
 func newWriter(s *subject, number int, seed uint64) (*writer, error) {
@@ -64,13 +65,18 @@ func (w *writer) transaction(ctx context.Context, n int) error {
 	}
 	var noted []record
 	for _, n := range []int{n / 2, n - n/2} {
-		out := make([]*kgo.Record, n)
-		rs := make([]record, n)
-		for i := range out {
-			if doomed {
-				out[i] = w.poison()
-			} else {
-				out[i], rs[i] = w.change()
+		var out []*kgo.Record
+		var rs []record
+		for range n {
+			bad, class := w.bad()
+			switch {
+			case bad != nil: // in an aborted transaction it is as little of a dead letter as a change is one of the table
+				out, rs = append(out, bad), append(rs, record{bad: class})
+			case doomed:
+				out, rs = append(out, w.poison()), append(rs, record{})
+			default:
+				more, those := w.change()
+				out, rs = append(out, more...), append(rs, those...)
 			}
 		}
 		if n == 0 {
@@ -95,31 +101,44 @@ func (w *writer) transaction(ctx context.Context, n int) error {
 	return w.cl.EndTransaction(ctx, kgo.TryCommit)
 }
 
-// change is the next change. Half of the changes of a keyed topic concern few keys, so that a batch holds several of one key.
-func (w *writer) change() (*kgo.Record, record) {
+// change is the next change. Half of the changes of a keyed topic concern few keys, so that a batch holds several of one key. In a debezium
+// topic an update is two messages, as Flink writes it.
+func (w *writer) change() ([]*kgo.Record, []record) {
 	w.seq++
 	if !w.s.keyed {
 		body := w.text()
 		value := fmt.Appendf(nil, `{"writer":%d,"n":%d,"body":%s}`, w.number, w.seq, quoted(body))
-		return &kgo.Record{Value: value, Partition: w.r.Int32N(partitions)},
-			record{row: fmt.Sprintf("%d|%d|%s", w.number, w.seq, shown(body)), number: w.seq}
+		return []*kgo.Record{{Value: value, Partition: w.r.Int32N(partitions)}},
+			[]record{{row: fmt.Sprintf("%d|%d|%s", w.number, w.seq, shown(body)), number: w.seq}}
 	}
 	k := w.r.IntN(keys)
 	if w.r.IntN(2) == 0 {
 		k = w.r.IntN(40)
 	}
 	region, id := name(k*writers + w.number)
-	if w.live[k] && w.r.IntN(4) == 0 {
-		w.live[k] = false
+	var out []*kgo.Record
+	var rs []record
+	deletes := w.live[k] && w.r.IntN(4) == 0
+	if deletes || w.live[k] && w.s.kind == "debezium" {
 		r := keyed(region, id, nil)
-		return r, record{key: region + "/" + fmt.Sprint(id), gone: true}
+		if w.s.kind == "debezium" {
+			r.Value = fmt.Appendf(nil, `{"before":%s,"after":null,"op":"d"}`, w.rows[k])
+		}
+		out, rs = append(out, r), append(rs, record{key: region + "/" + fmt.Sprint(id), gone: true})
 	}
-	w.live[k] = true
+	if w.live[k] = !deletes; deletes {
+		return out, rs
+	}
 	amount := fmt.Sprintf("%d.%02d", w.r.IntN(1_000_000), w.r.IntN(100))
 	note := w.text()
 	at := time.UnixMilli(1_700_000_000_000 + w.seq*977).UTC().Format("2006-01-02 15:04:05.000")
-	r := keyed(region, id, fmt.Appendf(nil, `{"region":%q,"id":%d,"seq":%d,"amount":%s,"note":%s,"at":%q}`, region, id, w.seq, amount, quoted(note), at))
-	return r, record{key: region + "/" + fmt.Sprint(id), row: fmt.Sprintf("%d|%s|%s|%s", w.seq, amount, shown(note), at), number: w.seq}
+	row := fmt.Appendf(nil, `{"region":%q,"id":%d,"seq":%d,"amount":%s,"note":%s,"at":%q}`, region, id, w.seq, amount, quoted(note), at)
+	r := keyed(region, id, row)
+	if w.s.kind == "debezium" {
+		w.rows[k] = row
+		r.Value = fmt.Appendf(nil, `{"before":null,"after":%s,"op":"c"}`, row)
+	}
+	return append(out, r), append(rs, record{key: region + "/" + fmt.Sprint(id), row: fmt.Sprintf("%d|%s|%s|%s", w.seq, amount, shown(note), at), number: w.seq})
 }
 
 // poison is a record that would be wrong if it took effect: it deletes what is there, changes it, or brings back what is gone.
@@ -128,10 +147,17 @@ func (w *writer) poison() *kgo.Record {
 		return &kgo.Record{Value: fmt.Appendf(nil, `{"writer":%d,"n":%d,"body":"aborted"}`, w.number, -1-w.r.Int64N(1000)), Partition: w.r.Int32N(partitions)}
 	}
 	region, id := name(w.r.IntN(keys * writers))
-	if w.r.IntN(3) == 0 {
-		return keyed(region, id, nil)
+	row := fmt.Appendf(nil, `{"region":%q,"id":%d,"seq":%d,"amount":-1.00,"note":"aborted","at":"1999-01-01 00:00:00.000"}`, region, id, int64(1)<<60)
+	deletes := w.r.IntN(3) == 0
+	switch {
+	case w.s.kind == "debezium" && deletes:
+		row = fmt.Appendf(nil, `{"before":%s,"after":null,"op":"d"}`, row)
+	case w.s.kind == "debezium":
+		row = fmt.Appendf(nil, `{"before":null,"after":%s,"op":"c"}`, row)
+	case deletes:
+		row = nil
 	}
-	return keyed(region, id, fmt.Appendf(nil, `{"region":%q,"id":%d,"seq":%d,"amount":-1.00,"note":"aborted","at":"1999-01-01 00:00:00.000"}`, region, id, int64(1)<<60))
+	return keyed(region, id, row)
 }
 
 // name is the primary key of the ith account.

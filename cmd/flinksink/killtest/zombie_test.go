@@ -154,6 +154,7 @@ func (z *zombies) round(number int) {
 	}
 	z.compare("the heir has taken over from a zombie at "+what, heir)
 
+	held := strings.Contains(zombie.out.String(), "flinksink: acquired")
 	if err := zombie.wake(); err != nil {
 		z.t.Fatal(err)
 	}
@@ -162,6 +163,12 @@ func (z *zombies) round(number int) {
 		z.await("one ends, woken at "+what, func() (bool, error) { return zombie.over() || heir.over(), nil })
 	} else {
 		z.await("the zombie has partitions again, woken at "+what, z.owns(zombie, false), zombie, heir)
+	}
+	if held && !zombie.over() {
+		// It has what it has now in a new generation; the old one ended in ErrFenced, whether it was in the middle of a checkpoint or idle.
+		z.await("the zombie was told that it is fenced, woken at "+what, func() (bool, error) {
+			return zombie.over() || strings.Contains(zombie.out.String(), fencedWords), nil
+		})
 	}
 	z.compare("the zombie was woken at "+what, zombie)
 	z.ends[z.outcome(zombie, heir, replaced)]++
@@ -176,7 +183,7 @@ func (z *zombies) round(number int) {
 // outcome says what became of a zombie and its heir, and makes sure that whoever ended says why.
 func (z *zombies) outcome(zombie, heir *process, replaced bool) string {
 	z.t.Helper()
-	const thrown = "another process joined group"
+	const thrown = "fenced: another process joined group"
 	for _, p := range []*process{zombie, heir} {
 		if p.over() && (p.raced() || p.killed() || p.cmd.ProcessState.Success() || !strings.Contains(p.out.String(), thrown) || !replaced) {
 			z.t.Fatalf("a bridge ended for another reason than its instance id: %s", p.tail())

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/bridge"
+)
+
+// dataFlags say what becomes of messages that cannot be decoded or written.
+type dataFlags struct {
+	on     string
+	budget int
+}
+
+func (f *dataFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.on, "on-data", bridge.Halt.String(), "`POLICY` for a record that cannot be decoded, or of which a row is refused: halt, dead-letter (into a table of dead letters, in the same transaction) or skip")
+	fs.IntVar(&f.budget, "data-budget", bridge.DefaultDataBudget, "`NUMBER` of records that one checkpoint may set aside or skip; one more stops the bridge")
+}
+
+// policy reads the flags, or says what is wrong with them.
+func (f *dataFlags) policy() (bridge.DataPolicy, error) {
+	if f.budget < 1 {
+		return 0, usage(fmt.Errorf("--data-budget has to be 1 or more; to stop at the first record leave --on-data at halt"))
+	}
+	var names []string
+	for p := bridge.Halt; p <= bridge.Skip; p++ {
+		if p.String() == f.on {
+			return p, nil
+		}
+		names = append(names, p.String())
+	}
+	return 0, usage(fmt.Errorf("--on-data %q is no policy: choose one of %s", f.on, strings.Join(names, ", ")))
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/sink/postgres"
+)
+
+// lettersFlags are those of flinksink letters.
+type lettersFlags struct {
+	positionFlags
+	limit  int
+	asJSON bool
+}
+
+func (c *call) letters() *cobra.Command {
+	f := &lettersFlags{}
+	cmd := &cobra.Command{
+		Use:   "letters --store postgres://...",
+		Short: "Show the messages that bridges set aside (dead letters)",
+		Long: `letters shows the messages that run --on-data dead-letter set aside, the newest first: where each is in its topic, the class (data: it
+cannot be decoded; rejected: Postgres refuses one of its changes), the number of the change in the message and the column where they are
+known, and what is wrong. Keys and values are not shown, for they may be anybody's data: --json prints them, with headers, in base64.
+
+It changes nothing. Letters stay until somebody deletes them: DELETE FROM flinksink.dead_letter WHERE bridge = '...' AND number <= N;`,
+		Example: `  flinksink letters --store postgres://app@db/shop --bridge orders
+  flinksink letters --store postgres://app@db/shop --bridge orders --limit 0 --json | jq -r '.letters[].value | @base64d'`,
+		Args: cobra.NoArgs,
+	}
+	f.add(cmd, "`NAME` of one bridge (default: all)")
+	cmd.Flags().IntVar(&f.limit, "limit", 20, "show at most this `NUMBER` of letters; 0: all")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object, with keys, values and headers in base64")
+	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
+		if f.limit < 0 {
+			return usage(errors.New("--limit has to be 0 or more"))
+		}
+		return c.with(cmd, &f.positionFlags, func(st *postgres.Store) error {
+			if f.bridge != "" {
+				if _, err := readBridges(cmd, st, f.bridge); err != nil { // a misspelt name is no bridge without letters
+					return err
+				}
+			}
+			all, err := st.DeadLetters(cmd.Context(), f.bridge, f.limit)
+			if err != nil {
+				return err
+			}
+			if f.asJSON {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(map[string]any{"letters": jsonLetters(all)})
+			}
+			return writeLetters(cmd.OutOrStdout(), all, f.limit)
+		})
+	})
+	return cmd
+}
+
+func writeLetters(w io.Writer, all []postgres.StoredLetter, limit int) error {
+	var b strings.Builder
+	for _, l := range all {
+		fmt.Fprintf(&b, "%d  %s  bridge %q  %s:%d:%d", l.Number, stamp(l.Written), l.Bridge, l.Topic, l.Partition.Partition, l.Offset)
+		if l.Index >= 0 {
+			fmt.Fprintf(&b, "  change %d", l.Index)
+		}
+		if l.Column != "" {
+			fmt.Fprintf(&b, "  column %q", l.Column)
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", l.Class, oneLine(l.Error))
+	}
+	switch {
+	case len(all) == 0:
+		b.WriteString("no dead letters\n")
+	case limit > 0 && len(all) == limit:
+		fmt.Fprintf(&b, "the newest %d; there may be older ones (--limit)\n", limit)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// What letters --json prints. Names are part of what the program promises; fields may be added. Bytes are in base64, null is "none".
+type (
+	jsonLetter struct {
+		Number     int64        `json:"number"`
+		Bridge     string       `json:"bridge"`
+		Generation int64        `json:"generation"`
+		Checkpoint int64        `json:"checkpoint"`
+		Written    time.Time    `json:"written"`
+		Topic      string       `json:"topic"`
+		Partition  int32        `json:"partition"`
+		Offset     int64        `json:"offset"`
+		Index      *int32       `json:"index"` // of the change in the message; null: the message as a whole
+		Column     string       `json:"column"`
+		Class      string       `json:"class"`
+		Error      string       `json:"error"`
+		Changes    int          `json:"changes"`
+		Timestamp  *time.Time   `json:"timestamp"`
+		Key        []byte       `json:"key"`
+		Value      []byte       `json:"value"`
+		Headers    []jsonHeader `json:"headers"`
+	}
+	jsonHeader struct {
+		Key   string `json:"key"`
+		Value []byte `json:"value"`
+	}
+)
+
+// jsonLetters converts letters. Lists are never null.
+func jsonLetters(all []postgres.StoredLetter) []jsonLetter {
+	out := []jsonLetter{}
+	for _, l := range all {
+		x := jsonLetter{Number: l.Number, Bridge: l.Bridge, Generation: int64(l.Generation), Checkpoint: int64(l.Checkpoint), Written: l.Written.UTC(),
+			Topic: l.Topic, Partition: l.Partition.Partition, Offset: l.Offset, Column: l.Column, Class: l.Class, Error: strings.ToValidUTF8(l.Error, string(utf8.RuneError)),
+			Changes: l.Changes, Key: l.Key, Value: l.Value, Headers: []jsonHeader{}}
+		if l.Index >= 0 {
+			x.Index = &l.Index
+		}
+		if !l.Timestamp.IsZero() {
+			at := l.Timestamp.UTC()
+			x.Timestamp = &at
+		}
+		for _, h := range l.Headers {
+			x.Headers = append(x.Headers, jsonHeader{h.Key, h.Value})
+		}
+		out = append(out, x)
+	}
+	return out
+}
