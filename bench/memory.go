@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -100,7 +101,7 @@ func memoryChild(ctx context.Context, out io.Writer) error {
 			}
 		}
 	}()
-	o := bridge.Options{Changes: t.Changes, ByteBudget: t.Budget}
+	o := bridge.Options{Changes: t.Changes, Bytes: math.MaxInt, ByteBudget: t.Budget}
 	o.Hooks.Written = func(_ string, n, _ int) { passed.Add(int64(n)) }
 	j, err := travel(ctx, t.Table, in, to, o, func(r sink.Report) { u.Largest = max(u.Largest, r.Counters.Applied) })
 	close(over)

@@ -29,7 +29,7 @@ func TestNew_ChecksEverythingAtOnce(t *testing.T) {
 	}{
 		{"", Input{}, nil, nil, []string{"needs a name", "Decoder is missing", "sink is missing", "Topics is empty"}},
 		{"x", Input{Topics: []string{"a", "a"}, Pattern: "(", Decoder: good.Decoder}, g, nil, []string{"both set", "listed twice", "Pattern"}},
-		{"x", good, g, &Options{Interval: -1, Lanes: -1, ByteBudget: 10, Bytes: 6, OnData: 3}, []string{"Options.Interval is negative", "Options.Lanes", "more than half", "OnData"}},
+		{"x", good, g, &Options{Interval: -1, Lanes: -1, ByteBudget: 10, Bytes: -6, OnData: 3}, []string{"Options.Interval is negative", "Options.Lanes", "Options.Bytes is negative", "OnData"}},
 		{"x", good, g, &Options{Client: []kgo.Opt{kgo.InstanceID("")}}, []string{"client options"}},
 		{"x", Input{Topics: []string{"a", "b"}, Decoder: good.Decoder, Start: Start{Mode: StartOffsets}}, g, nil, []string{"names no partition"}},
 	}

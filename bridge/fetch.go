@@ -20,6 +20,8 @@ const (
 	pollRecords = 10_000
 	// recordBytes is what a record costs beside its key, value and headers.
 	recordBytes = 200
+	// rouseEvery is how often the client is told to fetch, whatever it is doing; see fetcher.rouse.
+	rouseEvery = time.Second
 )
 
 func recordSize(r record) int {
@@ -58,11 +60,16 @@ type seek struct {
 // poll fetches until ctx ends or the client is closed.
 func (f *fetcher) poll(ctx context.Context) error {
 	defer close(f.done)
+	roused := time.Now()
 	for {
+		if now := time.Now(); now.Sub(roused) >= rouseEvery {
+			f.rouse()
+			roused = now
+		}
 		f.mu.Lock()
 		seeks := f.seeks
 		f.seeks = nil
-		pctx, cancel := context.WithCancel(ctx)
+		pctx, cancel := context.WithTimeout(ctx, rouseEvery)
 		f.wake = cancel
 		f.mu.Unlock()
 		if len(seeks) > 0 {
@@ -94,6 +101,13 @@ func (f *fetcher) poll(ctx context.Context) error {
 		}
 	}
 }
+
+// rouse has the client look whether there is something to fetch. It should know, and once in many thousand seeks it does not (kgo 1.22.3): SetOffsets
+// ends its fetch session and begins another one, and tells each broker's fetch loop. A loop that was started in the old session and has not
+// yet counted itself in (loopFetch, between loadSession and incWorker) notes that there is more to do, then finds its session over and
+// ends, note and all. Nothing tells it again: no metadata update, and no poll. So a bridge would be assigned its partitions, save where
+// they begin, and stand there for ever. To resume nothing changes nothing, and tells every loop; one that is at work goes round once more.
+func (f *fetcher) rouse() { f.cl.ResumeFetchPartitions(nil) }
 
 // take hands the records of one partition to its lane.
 func (f *fetcher) take(t kgo.FetchTopic, p kgo.FetchPartition) error {

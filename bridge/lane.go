@@ -301,7 +301,7 @@ func (l *lane) take(ld *load) (saved bool, err error) {
 		return true, l.halt(ld.bad)
 	}
 	changes, bytes := l.co.Pending()
-	if limited || changes >= l.r.o.Changes || bytes+l.current.bytes >= l.r.o.Bytes || l.r.end != nil && l.r.f.ended(l) {
+	if limited || changes >= l.r.o.Changes || bytes+l.current.bytes >= l.r.o.Bytes || l.co.Held()+l.current.bytes >= l.r.o.ByteBudget/2 || l.r.end != nil && l.r.f.ended(l) {
 		_, err := l.checkpoint()
 		return true, err
 	}

@@ -107,7 +107,8 @@ type Options struct {
 	Interval time.Duration
 	// Changes is the number of changes after which a lane makes a checkpoint. Defaults to 500,000.
 	Changes int
-	// Bytes is the size of written batches after which a lane makes a checkpoint. Defaults to half of ByteBudget, which is also the most.
+	// Bytes is the size of written batches after which a lane makes a checkpoint. Defaults to half of ByteBudget. It may be more: then the lane
+	// goes on while the sinks can let go of what they have written (sink.Spiller, as sink/postgres can), and else makes one at that half.
 	Bytes int
 	// ByteBudget is the memory of one lane. Half of it is for what the current checkpoint holds, a quarter for what was fetched and is
 	// not yet written; when that is full, fetching pauses. The client's own fetch buffers (kgo.FetchMaxBytes for each broker)
@@ -306,9 +307,6 @@ func check(name string, in Input, to sink.Sink, o Options) error {
 		if n.value < 0 {
 			bad("Options.%s is negative: leave it zero for its default", n.name)
 		}
-	}
-	if o.ByteBudget > 0 && o.Bytes > o.ByteBudget/2 {
-		bad("Options.Bytes (%d) is more than half of Options.ByteBudget (%d): lower Bytes or raise ByteBudget", o.Bytes, o.ByteBudget)
 	}
 	if o.HoldRetractions > HoldNever {
 		bad("Options.HoldRetractions: %d is unknown, choose HoldByMode, HoldAlways or HoldNever", o.HoldRetractions)

@@ -34,6 +34,7 @@ type Coordinator struct {
 	batches  []*changelog.Batch               // given to the committers and not yet prepared or discarded
 	counters Counters                         // since the last checkpoint
 	bytes    int                              // of batches
+	written  int                              // bytes of all batches since the last checkpoint
 	stale    int32                            // the stored group generation that the last Acquire was refused for
 	cut      Cut                              // the running checkpoint
 	began    time.Time                        // of the running checkpoint
@@ -215,6 +216,7 @@ func (c *Coordinator) Write(ctx context.Context, b *changelog.Batch, p Progress)
 	if b != nil {
 		c.batches = append(c.batches, b)
 		c.bytes += b.Bytes()
+		c.written += b.Bytes()
 		for i, cm := range c.committers {
 			if err := cm.Write(ctx, b); err != nil {
 				return c.drive(ctx, protocol.WriteFailed{Sink: i, Class: c.refused(c.fail("write", i, err)).Class, Read: read})
@@ -234,6 +236,9 @@ func (c *Coordinator) Write(ctx context.Context, b *changelog.Batch, p Progress)
 	}
 	n.Read = n.Applied + n.Superseded + n.DeadLettered + n.Skipped
 	c.counters = c.counters.Add(n)
+	if c.bytes >= c.o.ByteBudget/4 {
+		c.spill()
+	}
 	return nil
 }
 
@@ -267,7 +272,23 @@ func (c *Coordinator) Lose(ctx context.Context, gone []changelog.Partition) erro
 }
 
 // Pending returns what the current checkpoint holds so far: changes and bytes of batches.
-func (c *Coordinator) Pending() (changes, bytes int) { return int(c.counters.Applied), c.bytes }
+func (c *Coordinator) Pending() (changes, bytes int) { return int(c.counters.Applied), c.written }
+
+// Held returns the bytes of the batches that are still needed: all that are pending, unless every sink is a [Spiller].
+func (c *Coordinator) Held() int { return c.bytes }
+
+// spill lets go of the batches if every sink can.
+func (c *Coordinator) spill() {
+	for _, cm := range c.committers {
+		if _, ok := cm.(Spiller); !ok {
+			return
+		}
+	}
+	for _, cm := range c.committers {
+		cm.(Spiller).Spill()
+	}
+	c.releaseAll()
+}
 
 // Partitions returns the partitions that the lane holds, sorted.
 func (c *Coordinator) Partitions() []changelog.Partition { return slices.Clone(c.m.Partitions()) }

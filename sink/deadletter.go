@@ -53,6 +53,12 @@ type Superseder interface {
 	Superseded() int64
 }
 
+// Spiller is a [Committer] that can let go of batches before the end of a checkpoint, because its system holds what was written.
+type Spiller interface {
+	// Spill tells, between two calls of Write, that the batches written so far are about to be used again by the caller.
+	Spill()
+}
+
 // Rejection names a change that a sink can never write.
 type Rejection struct {
 	changelog.Partition

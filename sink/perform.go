@@ -78,7 +78,7 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 		}
 		return protocol.Begun{Positions: ps}
 	case protocol.Seek:
-		c.counters = Counters{}
+		c.counters, c.written = Counters{}, 0
 		if err := c.o.Source.Seek(ctx, fx.To); err != nil {
 			return c.fail("seek", -1, err)
 		}
@@ -108,7 +108,7 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 		if fx.Sink == len(c.committers)-1 {
 			c.releaseAll()
 			if !c.unclear { // else the next claim tells whether it was decided
-				c.counters = Counters{}
+				c.counters, c.written = Counters{}, 0
 				if h := c.o.Hooks.Aborted; h != nil {
 					h(c.cut, c.err)
 				}
@@ -176,7 +176,7 @@ func (c *Coordinator) acquire(ctx context.Context, fx protocol.Acquire) protocol
 	if err := c.orphans(claim); err != nil {
 		return c.fail("acquire", -1, err)
 	}
-	c.counters = Counters{}
+	c.counters, c.written = Counters{}, 0
 	clear(c.receipts)
 	if h := c.o.Hooks.Acquired; h != nil {
 		h(claim)
@@ -269,7 +269,7 @@ func (c *Coordinator) superseded() int64 {
 func (c *Coordinator) decided() {
 	c.report.Generation, c.report.Checkpoint = c.cut.Generation.ID, c.cut.Checkpoint
 	c.report.To, c.report.Counters = c.cut.To, c.report.Counters.Add(c.counters)
-	c.counters = Counters{}
+	c.counters, c.written = Counters{}, 0
 	if h := c.o.Hooks.Saved; h != nil {
 		h(c.report)
 	}

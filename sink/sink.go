@@ -41,8 +41,7 @@ type Committer interface {
 	// again with the same claim. It comes after Acquire and before the first Write of c's generation.
 	Open(ctx context.Context, c Claim) error
 	// Write takes a batch (changes of one table, in order) into the current checkpoint. The batch and all memory that its rows
-	// point to stay valid until Prepare or Discard returns; b.Bytes() counts what it pins, and a committer that would exceed its
-	// byte budget spills. After an error nothing of this checkpoint becomes visible (a convergent sink: early, and converges).
+	// point to stay valid until Prepare or Discard returns, or Spill where the committer is a Spiller; b.Bytes() counts what it pins. After an error nothing of this checkpoint becomes visible (a convergent sink: early, and converges).
 	Write(ctx context.Context, b *changelog.Batch) error
 	// Prepare makes all that was written durable without making it visible, and returns the receipt, which alone is enough for
 	// another process to commit or abort. An empty receipt (no Data) means: nothing to commit. A committer that is its own store may

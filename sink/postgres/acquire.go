@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,7 +43,7 @@ func (s *Sink) acquireFor(ctx context.Context, r sink.AcquireRequest) (sink.Clai
 	if err := checkBridge(r.Bridge); err != nil {
 		return sink.Claim{}, err
 	}
-	t, err := s.begin(ctx, storeIdleTimeout, "")
+	t, err := s.beginStore(ctx, "")
 	if err != nil {
 		return sink.Claim{}, lift(err)
 	}
@@ -88,23 +87,39 @@ func fingerprint(of string, targets []*target) string {
 	return of + " into " + targetNames(targets)
 }
 
-// targetNames are the qualified names of targets, sorted.
+// targetNames are the qualified names of targets, sorted. A key that goes into columns of other names is part of it: with another renaming the
+// rows before the stored positions would not be found by it any more. Renamings of other columns may be changed like the columns
+// themselves.
 func targetNames(targets []*target) string {
 	var names []string
 	for _, tg := range targets {
-		names = append(names, tg.name.SQL())
+		name, renamed := tg.name.SQL(), false
+		var key []string
+		for _, k := range tg.keys {
+			col := &tg.columns[k]
+			key = append(key, quote(col.name))
+			renamed = renamed || col.name != tg.table.Schema.Columns[col.source].Name
+		}
+		if renamed {
+			name += " (key " + strings.Join(key, ", ") + ")"
+		}
+		names = append(names, name)
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
 
-// lift gives an error of a transaction whose COMMIT was not sent its class.
+// lift gives an error of the sink's own tables its class, where COMMIT was not sent. A constraint of theirs refuses no change.
 func lift(err error) error {
 	var e *sink.Error
 	if errors.As(err, &e) {
 		return err
 	}
-	return &sink.Error{Class: undone(err), Err: tell(err)}
+	class := undone(err)
+	if class == sink.ErrRejected {
+		return configf("the sink's own tables refuse what flinksink writes, since something else changed them: restore them: %w", tell(err))
+	}
+	return &sink.Error{Class: class, Err: tell(err)}
 }
 
 func (s *Sink) acquireIn(ctx context.Context, t *transaction, r sink.AcquireRequest) (sink.Claim, error) {
@@ -165,7 +180,7 @@ func (s *Sink) lockBridge(ctx context.Context, t *transaction, r sink.AcquireReq
 		return 0, &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf(
 			"the name %q belongs to another bridge (%s), while this one is (%s): give this bridge a name of its own", r.Bridge, stored, r.Fingerprint)}
 	}
-	return uint16(number), nil
+	return incarnationOf(number)
 }
 
 // endOthers ends every generation that holds one of the partitions.
@@ -223,9 +238,7 @@ func (s *Sink) takePositions(ctx context.Context, t *transaction, r sink.Acquire
 		if err := row.Scan(&p.Topic, &p.Partition.Partition, &offset, &p.LeaderEpoch, &id); err != nil || offset == nil {
 			return struct{}{}, err
 		}
-		p.Offset = *offset
-		var err error
-		p.TopicID, err = changelog.ParseTopicID(id)
+		p, err := storedAt(p.Partition, *offset, p.LeaderEpoch, id)
 		out = append(out, p)
 		return struct{}{}, err
 	})
@@ -254,7 +267,11 @@ func (s *Sink) unsettled(ctx context.Context, t *transaction, r sink.AcquireRequ
 			return struct{}{}, err
 		}
 		if len(all) == 0 || all[len(all)-1].ID != id {
-			all, parts = append(all, sink.EndedGeneration{ID: id}), append(parts, join(topics, numbers))
+			held, err := join(topics, numbers)
+			if err != nil {
+				return struct{}{}, err
+			}
+			all, parts = append(all, sink.EndedGeneration{ID: id}), append(parts, held)
 		}
 		decided, err := n.committable(id)
 		if decided != nil {
@@ -281,96 +298,6 @@ func (s *Sink) unsettled(ctx context.Context, t *transaction, r sink.AcquireRequ
 		if found[i] {
 			out = append(out, all[i])
 		}
-	}
-	return out, nil
-}
-
-// nullCommittable is a row of the committable table, or of the empty side of a LEFT JOIN.
-type nullCommittable struct {
-	checkpoint *int64
-	sink       *string
-	version    *int32
-	data       []byte
-	from, to   *string
-}
-
-func (n *nullCommittable) fields() []any {
-	return []any{&n.checkpoint, &n.sink, &n.version, &n.data, &n.from, &n.to}
-}
-
-func (n *nullCommittable) committable(gen sink.GenerationID) (*sink.Committable, error) {
-	if n.checkpoint == nil {
-		return nil, nil
-	}
-	c := &sink.Committable{Sink: *n.sink, Generation: gen, Checkpoint: sink.CheckpointID(*n.checkpoint), Version: int(*n.version), Data: n.data}
-	var err error
-	if c.From, err = decodePositions(*n.from); err != nil {
-		return nil, err
-	}
-	c.To, err = decodePositions(*n.to)
-	return c, err
-}
-
-func scanGeneration(row pgx.CollectableRow) (sink.GenerationState, error) {
-	var g sink.GenerationState
-	var topics []string
-	var numbers []int32
-	err := row.Scan(&g.ID, &g.Owner, &topics, &numbers)
-	g.Partitions = join(topics, numbers)
-	return g, err
-}
-
-func overlap(a, b []changelog.Partition) bool {
-	return slices.ContainsFunc(a, func(p changelog.Partition) bool { return slices.Contains(b, p) })
-}
-
-func split(ps []changelog.Partition) (topics []string, numbers []int32) {
-	topics, numbers = make([]string, len(ps)), make([]int32, len(ps))
-	for i, p := range ps {
-		topics[i], numbers[i] = p.Topic, p.Partition
-	}
-	return topics, numbers
-}
-
-func join(topics []string, numbers []int32) []changelog.Partition {
-	ps := make([]changelog.Partition, min(len(topics), len(numbers)))
-	for i := range ps {
-		ps[i] = changelog.Partition{Topic: topics[i], Partition: numbers[i]}
-	}
-	return ps
-}
-
-// storedPosition is a position as the committable table keeps it.
-type storedPosition struct {
-	Topic       string `json:"topic"`
-	Partition   int32  `json:"partition"`
-	Offset      int64  `json:"offset"`
-	LeaderEpoch int32  `json:"leaderEpoch"`
-	TopicID     string `json:"topicId,omitempty"`
-}
-
-func encodePositions(ps []changelog.Position) (string, error) {
-	out := make([]storedPosition, len(ps))
-	for i, p := range ps {
-		out[i] = storedPosition{p.Topic, p.Partition.Partition, p.Offset, p.LeaderEpoch, p.TopicID.String()}
-	}
-	b, err := json.Marshal(out)
-	return string(b), err
-}
-
-func decodePositions(text string) ([]changelog.Position, error) {
-	var in []storedPosition
-	if err := json.Unmarshal([]byte(text), &in); err != nil {
-		return nil, fmt.Errorf("positions of a committable: %w", err)
-	}
-	var out []changelog.Position
-	for _, p := range in {
-		id, err := changelog.ParseTopicID(p.TopicID)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, changelog.Position{Partition: changelog.Partition{Topic: p.Topic, Partition: p.Partition},
-			Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, TopicID: id})
 	}
 	return out, nil
 }

@@ -22,43 +22,73 @@ const (
 type applier struct {
 	net    changelog.Net
 	params [][]byte
+	fresh  map[string]*freshness // by the statement
 }
 
-// batch writes changes into the transaction. A change that cannot be written is ErrRejected with its position.
-func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes []changelog.Change) error {
-	for i := range changes {
-		// What is not so would be a mistake of a decoder, and Net goes by the key columns of the row and by the kind.
-		switch c := &changes[i]; {
-		case len(c.Row) != len(tg.table.Schema.Columns):
-			return reject(c, &rowError{reason: fmt.Sprintf("the row has %d columns, and its table %d", len(c.Row), len(tg.table.Schema.Columns))})
-		case c.Kind > changelog.Delete:
-			return reject(c, &rowError{reason: fmt.Sprintf("%s is no kind of change", c.Kind)})
+// work is what one kind of statement has to do for a batch.
+type work struct {
+	st      statement
+	changes []changelog.Change
+}
+
+// batch writes changes into the transaction. Those that this process can tell to be unwritable are an ErrRejected that names all of them;
+// one of the server names none: see blame. superseded counts the changes that a later one of the same key made void.
+func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes []changelog.Change) (superseded int, err error) {
+	if bad := malformed(tg, changes); len(bad) > 0 {
+		return 0, rejected(a.unfit(tg, changes))
+	}
+	todo, superseded := a.plan(tg, changes)
+	for _, w := range todo {
+		done, err := a.copyNew(ctx, t, tg, w)
+		if err == nil && !done {
+			err = a.run(ctx, t, tg, w.st, w.changes)
+		}
+		if errors.Is(err, errUnfit) {
+			return 0, rejected(a.unfit(tg, changes))
+		}
+		if err != nil {
+			return 0, err
 		}
 	}
-	if len(tg.keys) == 0 {
-		for i := range changes {
-			if c := &changes[i]; !c.Kind.Adds() {
-				return reject(c, &rowError{reason: fmt.Sprintf("a %s cannot be applied to a table without a key", c.Kind)})
-			}
+	return superseded, nil
+}
+
+// malformed finds what would be a mistake of a decoder, and what Net could not work with: it goes by the key columns of the row and by the
+// kind. A table without a key takes a row away by its content, and only where its stream is said to tell that.
+func malformed(tg *target, changes []changelog.Change) (bad []sink.Rejection) {
+	for i := range changes {
+		switch c := &changes[i]; {
+		case len(c.Row) != len(tg.table.Schema.Columns):
+			bad = append(bad, rejection(c, &rowError{reason: fmt.Sprintf("the row has %d columns, and its table %d", len(c.Row), len(tg.table.Schema.Columns))}))
+		case c.Kind > changelog.Delete:
+			bad = append(bad, rejection(c, &rowError{reason: fmt.Sprintf("%s is no kind of change", c.Kind)}))
+		case len(tg.keys) == 0 && !c.Kind.Adds() && tg.remove.sql == "":
+			bad = append(bad, rejection(c, &rowError{reason: fmt.Sprintf("a %s cannot be applied to a table without a key whose mode is %s", c.Kind, tg.table.Mode)}))
+		case len(tg.keys) == 0 && c.KeyOnly:
+			bad = append(bad, rejection(c, &rowError{reason: "a delete that knows its key only cannot be applied to a table without a key"}))
 		}
-		return a.run(ctx, t, tg, tg.insert, changes)
+	}
+	return bad
+}
+
+// plan says which statements make changes true, in order. None of changes is malformed. What it returns is valid until the next plan.
+func (a *applier) plan(tg *target, changes []changelog.Change) (todo []work, superseded int) {
+	switch {
+	case len(tg.keys) == 0 && tg.remove.sql == "":
+		return []work{{tg.insert, changes}}, 0
+	case len(tg.keys) == 0:
+		a.net.ComputeMultiset(tg.table.Schema, changes)
+		return []work{{tg.remove, a.net.Deletes}, {tg.insert, a.net.Upserts}}, a.net.Superseded
 	}
 	// Each key is written once a batch, whatever happened to it: two rows of one key in an ON CONFLICT statement are an error.
 	// Deletes go first, so that they make room for rows that other unique indexes take for the same.
 	a.net.Compute(tg.table.Schema, changes)
-	if err := a.run(ctx, t, tg, tg.remove, a.net.Deletes); err != nil {
-		return err
-	}
 	whole, parts := byColumnsSent(tg, a.net.Upserts)
-	if err := a.run(ctx, t, tg, tg.upsert, whole); err != nil {
-		return err
-	}
+	todo = append(todo, work{tg.remove, a.net.Deletes}, work{tg.upsert, whole})
 	for _, p := range parts {
-		if err := a.run(ctx, t, tg, tg.partial(p.columns), p.changes); err != nil {
-			return err
-		}
+		todo = append(todo, work{tg.partial(p.columns), p.changes})
 	}
-	return nil
+	return todo, a.net.Superseded
 }
 
 // part holds changes that all lack the same columns.
@@ -133,11 +163,19 @@ func (a *applier) run(ctx context.Context, t *transaction, tg *target, st statem
 // lower bound (array_recv in the server's arrayfuncs.c).
 const arrayHeader = 20
 
-// fill makes the parameters of a chunk and returns how many changes it holds.
-func (a *applier) fill(tg *target, st statement, changes []changelog.Change) (int, error) {
+// room sees to a buffer for each parameter.
+func (a *applier) room(st statement) {
 	for len(a.params) < len(st.columns) {
 		a.params = append(a.params, nil)
 	}
+}
+
+// errUnfit is told by fill of a change that this process can tell to be unwritable; unfit says which.
+var errUnfit = errors.New("a value does not fit its column")
+
+// fill makes the parameters of a chunk and returns how many changes it holds.
+func (a *applier) fill(tg *target, st statement, changes []changelog.Change) (int, error) {
+	a.room(st)
 	for p := range st.columns {
 		a.params[p] = append(a.params[p][:0], make([]byte, arrayHeader)...)
 	}
@@ -146,8 +184,9 @@ func (a *applier) fill(tg *target, st statement, changes []changelog.Change) (in
 		c := &changes[n]
 		for p, i := range st.columns {
 			was := len(a.params[p])
-			if err := a.put(p, &tg.columns[i], c.Row[tg.columns[i].source]); err != nil {
-				return 0, reject(c, &rowError{tg.columns[i].name, err.Error()})
+			var err error
+			if a.params[p], err = tg.columns[i].put(a.params[p], c.Row[tg.columns[i].source]); err != nil {
+				return 0, errUnfit
 			}
 			size += len(a.params[p]) - was
 		}
@@ -170,35 +209,33 @@ var (
 	errUnchanged    = errors.New("the value was not sent by its source (Unchanged), and a table without a key has no row to keep it from")
 )
 
-func (a *applier) put(p int, col *column, v changelog.Value) error {
-	dst := a.params[p]
+// put appends a value, or NULL, with its length before it: the element of an array, and the field of a row of COPY.
+func (col *column) put(dst []byte, v changelog.Value) ([]byte, error) {
 	switch v.Kind() {
 	case changelog.KindNull:
 		switch {
 		case col.key:
-			return errKeyNull
+			return dst, errKeyNull
 		case col.notNull:
-			return errNull
+			return dst, errNull
 		}
-		a.params[p] = append(dst, 0xff, 0xff, 0xff, 0xff)
-		return nil
+		return append(dst, 0xff, 0xff, 0xff, 0xff), nil
 	case changelog.KindUnchanged:
 		if col.key {
-			return errKeyUnchanged
+			return dst, errKeyUnchanged
 		}
-		return errUnchanged
+		return dst, errUnchanged
 	}
 	start := len(dst)
 	dst, err := col.bind.put(append(dst, 0, 0, 0, 0), v)
 	if err != nil {
-		return err
+		return dst, err
 	}
 	if len(dst)-start-4 > maxValue {
-		return errTooBig
+		return dst, errTooBig
 	}
 	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
-	a.params[p] = dst
-	return nil
+	return dst, nil
 }
 
 // maxValue is less than the 1 GB at which the server refuses a value, or a message, without saying which it was.
@@ -225,28 +262,28 @@ func (a *applier) send(ctx context.Context, t *transaction, tg *target, st state
 		if r.Err != nil {
 			return r.Err
 		}
-		if len(r.Rows) > 0 {
-			n, err := strconv.Atoi(string(r.Rows[0][0]))
+		var bad []sink.Rejection
+		for _, row := range r.Rows {
+			n, err := strconv.Atoi(string(row[0]))
 			if err != nil || n < 1 || n > len(changes) {
-				return fmt.Errorf("the server numbered a row %q of %d", r.Rows[0][0], len(changes))
+				return fmt.Errorf("the server numbered a row %q of %d", row[0], len(changes))
 			}
-			return reject(&changes[n-1], &rowError{reason: "some columns were not sent by their source (Unchanged), and the row is not in the table to keep them from"})
+			bad = append(bad, rejection(&changes[n-1], errNoRow))
+		}
+		if len(bad) > 0 {
+			return rejected(bad)
 		}
 	}
-	if st.sql == "" {
+	switch {
+	case st.takes:
+		return a.take(ctx, t, tg, st, changes)
+	case st.sql == "":
 		return nil
 	}
-	err := conn.ExecParams(ctx, st.sql, params, st.oids, binaryFormat(), nil).Read().Err
-	if err != nil && len(changes) == 1 && classify(err) == sink.ErrRejected {
-		return reject(&changes[0], err) // of several changes the server does not say which it was
-	}
-	return err
+	return conn.ExecParams(ctx, st.sql, params, st.oids, binaryFormat(), nil).Read().Err
 }
+
+var errNoRow = &rowError{reason: "some columns were not sent by their source (Unchanged), and the row is not in the table to keep them from"}
 
 // binaryFormat says that all parameters are in binary form.
 func binaryFormat() []int16 { return []int16{1} }
-
-// reject says that a change can never be written.
-func reject(c *changelog.Change, err error) error {
-	return &sink.Error{Class: sink.ErrRejected, Position: &changelog.Position{Partition: c.Partition, Offset: c.Offset, LeaderEpoch: -1}, Err: tell(err)}
-}

@@ -33,6 +33,7 @@ type pgColumn struct {
 	identity  string // a: GENERATED ALWAYS AS IDENTITY, d: BY DEFAULT
 	generated bool   // GENERATED ALWAYS AS (expression)
 	loose     bool   // a nondeterministic collation
+	collated  bool   // it has a collation
 	mayInsert bool
 	mayUpdate bool
 	maySelect bool
@@ -142,7 +143,7 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 			FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.typ WHERE t.typtype = 'd'),
 		citext AS (SELECT t.oid FROM pg_catalog.pg_type t JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'
 			JOIN pg_catalog.pg_extension x ON d.refclassid = 'pg_catalog.pg_extension'::regclass AND x.oid = d.refobjid WHERE t.typname = 'citext' AND x.extname = 'citext')
-		SELECT a.attname, b.refuses, a.atthasdef OR a.attidentity <> '', a.attidentity::text, a.attgenerated <> '', coalesce(NOT k.collisdeterministic, false),
+		SELECT a.attname, b.refuses, a.atthasdef OR a.attidentity <> '', a.attidentity::text, a.attgenerated <> '', coalesce(NOT k.collisdeterministic, false), a.attcollation <> 0,
 			has_column_privilege($1::oid, a.attnum, 'INSERT'), has_column_privilege($1::oid, a.attnum, 'UPDATE'), has_column_privilege($1::oid, a.attnum, 'SELECT'),
 			t.oid, format('%I.%I', own_schema.nspname, own.typname), format_type(a.atttypid, a.atttypmod), b.mod, t.typtype::text, t.oid IN (SELECT oid FROM citext),
 			e.oid, quote_ident(elem_schema.nspname) || '.' || quote_ident(e.typname), format_type(e.oid, b.mod), e.typtype::text, e.oid IN (SELECT oid FROM citext)
@@ -164,7 +165,7 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 		var elemOID *uint32
 		var elemName, elemShown, elemKind *string
 		var elemCitext *bool
-		err := row.Scan(&c.name, &c.notNull, &c.filled, &c.identity, &c.generated, &c.loose, &c.mayInsert, &c.mayUpdate, &c.maySelect,
+		err := row.Scan(&c.name, &c.notNull, &c.filled, &c.identity, &c.generated, &c.loose, &c.collated, &c.mayInsert, &c.mayUpdate, &c.maySelect,
 			&c.typ.oid, &c.typ.name, &c.typ.shown, &c.typ.mod, &kind, &c.typ.citext, &elemOID, &elemName, &elemShown, &elemKind, &elemCitext)
 		if err != nil {
 			return c, err

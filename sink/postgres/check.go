@@ -60,7 +60,11 @@ func (s *Sink) check(ctx context.Context, tables []*changelog.Table) ([]*target,
 func (s *Sink) checkRenames(tables []*changelog.Table) (problems []error) {
 	for _, source := range slices.Sorted(maps.Keys(s.o.Columns)) {
 		if !slices.ContainsFunc(tables, func(t *changelog.Table) bool { return t.Schema.Index(source) >= 0 }) {
-			problems = append(problems, fmt.Errorf("Options.Columns renames %q, which is no column of the source table", source))
+			hint := ""
+			if outer, _, ok := strings.Cut(source, "."); ok && slices.ContainsFunc(tables, func(t *changelog.Table) bool { return t.Schema.Index(outer) >= 0 }) {
+				hint = fmt.Sprintf(": a field within column %q has no column of its own, and goes where the column goes", outer)
+			}
+			problems = append(problems, fmt.Errorf("Options.Columns renames %q, which is no column of the source table%s", source, hint))
 		}
 	}
 	return problems
@@ -93,8 +97,8 @@ func (s *Sink) checkNames(t *changelog.Table) error {
 	if err := checkIdent("table", s.name(t).table); err != nil {
 		errs = append(errs, err)
 	}
-	if len(t.Schema.Key) == 0 && t.Mode != changelog.Append {
-		bad("table %q has no key, and its topic can hold updates and deletes (mode %s): a row that goes away cannot be told from its equals: declare a PRIMARY KEY", t.Name, t.Mode)
+	if len(t.Schema.Key) == 0 && t.Mode != changelog.Append && !takesAway(t) {
+		bad("table %q has no key, and its topic can hold updates and deletes that do not tell the old row (mode %s): declare a PRIMARY KEY", t.Name, t.Mode)
 	}
 	isKey := keyColumns(t.Schema)
 	if n := s.written(t); n > maxColumns {
@@ -120,6 +124,9 @@ func (s *Sink) checkNames(t *changelog.Table) error {
 			bad("source columns %q and %q both go into column %s: change Options.Columns", other, source, quote(name))
 		}
 		from[name] = source
+	}
+	if takesAway(t) && !slices.ContainsFunc(t.Schema.Columns, func(c changelog.Column) bool { return c.Metadata == "" && s.column(c.Name) != "" }) {
+		bad("table %q has no key, and only METADATA columns are written: a row that goes away cannot be found by them: write another column", t.Name)
 	}
 	if len(from) == 0 {
 		bad("Options.Columns leaves out every column of table %q", t.Name)
@@ -196,7 +203,9 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 			bad("column %s %s", quote(name), problem)
 			continue
 		}
-		bind, err := fit(&source.Type, &col.typ, rule{key: isKey[i], truncate: s.o.TruncateNanos})
+		// Rows that are found again by a number's text need one text for each number, as keys do.
+		byText := takesAway(t) && (source.Type.Root == changelog.RootFloat || source.Type.Root == changelog.RootDouble)
+		bind, err := fit(&source.Type, &col.typ, rule{key: isKey[i] || byText, truncate: s.o.TruncateNanos})
 		if err != nil {
 			bad("column %s: %w", quote(name), err)
 			continue
@@ -205,7 +214,19 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 			bad("column %s has a nondeterministic collation, which takes different keys for equal: use a deterministic one", quote(name))
 		}
 		needs = append(needs, col.lacks(keyed, isKey[i])...)
-		tg.columns = append(tg.columns, column{source: i, name: name, key: isKey[i], notNull: col.notNull, shown: col.typ.shown, bind: bind})
+		if takesAway(t) && source.Metadata == "" {
+			if problem := col.unequal(); problem != "" {
+				bad("column %s %s", quote(name), problem)
+			}
+			if !col.maySelect {
+				needs = append(needs, "SELECT")
+			}
+		}
+		collate := ""
+		if col.collated {
+			collate = ` COLLATE pg_catalog."C"`
+		}
+		tg.columns = append(tg.columns, column{source: i, name: name, key: isKey[i], notNull: col.notNull, shown: col.typ.shown, typ: col.typ.name, collate: collate, bind: bind})
 	}
 	for i := range found.columns {
 		col := &found.columns[i]
@@ -227,7 +248,7 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 		}
 	}
 	if len(errs) == 0 {
-		tg.prepare()
+		tg.prepare(found.rules)
 	}
 	return tg, errs
 }

@@ -16,7 +16,7 @@ func (e *env) anyTable() *changelog.Table {
 	return table(e.t, "kv", upsert, "k", "k BIGINT NOT NULL", "v STRING")
 }
 
-// Every mistake is found before the first row, and the text names the cure.
+// Every mistake is found before the first row, and the text names the cure (P36: no index over the key; P51: a name that is too long).
 func TestCheck_Mistakes(t *testing.T) {
 	two := []string{"k BIGINT NOT NULL", "v STRING"}
 	var columns1601 []string
@@ -69,6 +69,12 @@ func TestCheck_Mistakes(t *testing.T) {
 		{"left out key", "CREATE TABLE kv (k bigint PRIMARY KEY, v text)", two, "k", upsert, postgres.Options{Columns: map[string]string{"k": ""}}, []string{"part of the key"}},
 		{"two into one", "CREATE TABLE kv (k bigint PRIMARY KEY, v text)", two, "k", upsert, postgres.Options{Columns: map[string]string{"k": "v"}}, []string{`"k" and "v"`}},
 		{"misspelt rename", "CREATE TABLE kv (k bigint PRIMARY KEY, v text)", two, "k", upsert, postgres.Options{Columns: map[string]string{"V": "v"}}, []string{`renames "V"`}},
+		{"nested rename", "CREATE TABLE kv (k bigint PRIMARY KEY, v jsonb)", []string{"k BIGINT NOT NULL", "v ROW<a INT>"}, "k", upsert, postgres.Options{Columns: map[string]string{"v.a": "a"}}, []string{`renames "v.a"`, `within column "v"`}},
+		{"rename onto a name that another column has", "CREATE TABLE kv (k bigint PRIMARY KEY, v text)", []string{"k BIGINT NOT NULL", "v STRING", "w STRING"}, "k", upsert,
+			postgres.Options{Columns: map[string]string{"w": "v"}}, []string{`"v" and "w"`}},
+		{"renamed column is missing", "CREATE TABLE kv (k bigint PRIMARY KEY, v text)", two, "k", upsert, postgres.Options{Columns: map[string]string{"v": "value"}}, []string{`ADD COLUMN "value" text`}},
+		{"index over the key's own name", "CREATE TABLE kv (k bigint PRIMARY KEY, v text, id bigint)", two, "k", upsert, postgres.Options{Columns: map[string]string{"k": "id"}}, []string{`CREATE UNIQUE INDEX ON "`, `("id")`}},
+		{"everything left out", "CREATE TABLE kv (k bigint)", []string{"v STRING"}, "", appnd, postgres.Options{Columns: map[string]string{"v": ""}}, []string{"leaves out every column"}},
 		{"long name", "CREATE TABLE kv (k bigint PRIMARY KEY)", []string{"k BIGINT NOT NULL", strings.Repeat("n", 64) + " STRING"}, "k", upsert, postgres.Options{}, []string{"63"}},
 		{"all at once", "CREATE UNLOGGED TABLE kv (k int, w int NOT NULL)", two, "k", upsert, postgres.Options{}, []string{"SET LOGGED", "BIGINT", `"v" is missing`, `"w" is NOT NULL`, "CREATE UNIQUE INDEX"}},
 	} {
@@ -306,7 +312,7 @@ func TestLane_SeveralTables(t *testing.T) {
 	wantConfig(t, err, "2 source tables")
 }
 
-// The table is altered between two checkpoints, and within one.
+// The table is altered between two checkpoints, and within one (P50).
 func TestLane_TableAltered(t *testing.T) {
 	e := newEnv(t)
 	e.exec("CREATE TABLE kv (k bigint PRIMARY KEY, v text)")

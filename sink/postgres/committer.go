@@ -23,8 +23,21 @@ type committer struct {
 	opened bool            // Open was called for gen
 
 	tx     *transaction // of the current checkpoint; nil before its first Write
-	rows   int          // changes written into tx
+	taken  []taken      // batches written into tx, to do them again where one after them is refused; see blame
+	spilt  bool         // some of them are gone
+	rows   int          // changes and dead letters written into tx
+	void   int64        // changes that a later one of the same key made void
 	broken error        // why the current checkpoint can only be discarded
+
+	letters    [][]sink.DeadLetter // of the current checkpoint, for Prepare to write
+	noLetters  error               // why there can be none
+	superseded int64               // void of the checkpoint that was prepared last
+}
+
+// taken is a batch that was written. The contract of Write keeps its memory alive until Prepare or Discard returns.
+type taken struct {
+	target *target
+	batch  *changelog.Batch
 }
 
 // Open checks the target table again: it may have been altered since the lane was made.
@@ -59,7 +72,8 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 	return nil
 }
 
-// Write sends the batch to the server, into the checkpoint's open transaction, which its first batch opens. Nothing of b is read after Write returned.
+// Write sends the batch to the server, into the checkpoint's open transaction, which its first batch opens. b is read again, until Prepare
+// or Spill, when the server refuses a later batch of the checkpoint.
 //
 // Any failure is the end of the checkpoint: its transaction is rolled back at once, and the checkpoint refuses all but Discard.
 func (c *committer) Write(ctx context.Context, b *changelog.Batch) error {
@@ -84,27 +98,53 @@ func (c *committer) Write(ctx context.Context, b *changelog.Batch) error {
 		c.tx = t
 	}
 	c.rows += b.Len()
-	if err := c.apply.batch(ctx, c.tx, tg, b.Changes); err != nil {
+	void, err := c.apply.batch(ctx, c.tx, tg, b.Changes)
+	if err != nil {
+		// Without the batches before it nobody can tell here. The caller does the checkpoint again in smaller pieces.
+		if classify(err) == sink.ErrRejected && !c.spilt {
+			err = c.blame(ctx, taken{tg, b}, err)
+		}
 		return c.spoil(ctx, "write", err)
+	}
+	c.void += int64(void)
+	c.taken = append(c.taken, taken{tg, b})
+	return nil
+}
+
+// Prepare has the server check what is deferred to the end of the transaction, writes the dead letters, and calls the user's function. The rows stay in the open
+// transaction for Save to commit, and the receipt is empty: there is nothing to commit afterwards.
+func (c *committer) Prepare(ctx context.Context, cut sink.Cut) (sink.Committable, error) {
+	if c.broken != nil {
+		return sink.Committable{}, c.broken
+	}
+	if err := c.prepare(ctx, cut); err != nil {
+		return sink.Committable{}, c.spoil(ctx, "prepare", err)
+	}
+	c.superseded, c.void = c.void, 0
+	c.forget()
+	return sink.Committable{}, nil
+}
+
+func (c *committer) prepare(ctx context.Context, cut sink.Cut) error {
+	if c.tx != nil {
+		// A deferred constraint would speak up at COMMIT, in Save, where it could not be told which sink's rows are to blame. This is the end of the
+		// checkpoint, so a row that refers to one of a later batch has it by now.
+		if _, err := c.tx.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
+			return err
+		}
+	}
+	if err := c.writeLetters(ctx, cut); err != nil {
+		return err
+	}
+	if c.s.o.InCheckpoint != nil {
+		return c.inCheckpoint(ctx, cut)
 	}
 	return nil
 }
 
-// Prepare has the server check what is deferred to the end of the transaction. The rows stay in the open transaction for Save to commit,
-// and the receipt is empty: there is nothing to commit afterwards.
-func (c *committer) Prepare(ctx context.Context, _ sink.Cut) (sink.Committable, error) {
-	if c.broken != nil {
-		return sink.Committable{}, c.broken
-	}
-	if c.tx == nil {
-		return sink.Committable{}, nil
-	}
-	// A deferred constraint would speak up at COMMIT, in Save, where it could not be told which sink's rows are to blame.
-	if _, err := c.tx.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
-		return sink.Committable{}, c.spoil(ctx, "prepare", err)
-	}
-	return sink.Committable{}, nil
-}
+// Superseded tells how many changes of the checkpoint that was prepared last were not written by themselves, because a later one of the
+// same key in the same batch made them void.
+func (c *committer) Superseded() int64 { return c.superseded }
 
 // Discard rolls the open transaction back.
 func (c *committer) Discard(ctx context.Context) error {
@@ -139,7 +179,21 @@ func (c *committer) drop(ctx context.Context) {
 	if c.tx != nil {
 		c.tx.rollback(ctx)
 	}
-	c.tx, c.rows, c.broken = nil, 0, nil
+	c.tx, c.rows, c.void, c.broken = nil, 0, 0, nil
+	c.forget()
+}
+
+// Spill implements [sink.Spiller]: the server has the rows.
+func (c *committer) Spill() {
+	clear(c.taken)
+	c.taken, c.spilt = c.taken[:0], true
+}
+
+// forget lets go of what the caller may use again.
+func (c *committer) forget() {
+	clear(c.taken)
+	clear(c.letters)
+	c.taken, c.letters, c.spilt = c.taken[:0], c.letters[:0], false
 }
 
 // spoil ends the current checkpoint after err. Whatever err is, nothing of the checkpoint is durable: COMMIT was not sent.
@@ -172,7 +226,11 @@ func (s *Sink) why(ctx context.Context, gen sink.Generation, err error) error {
 // does not fit any more, or that doing the checkpoint again, with the statements that Open makes anew, will do.
 func (c *committer) altered(ctx context.Context, err error) error {
 	var pe *pgconn.PgError
-	if !errors.As(err, &pe) || !strings.HasPrefix(pe.Code, "42") || pe.Code == "42P05" || pe.Code == "42501" {
+	switch {
+	case !errors.As(err, &pe):
+		return nil
+	case pe.Code == "23502": // perhaps of a column that came since, and is NOT NULL: no fault of the change
+	case !strings.HasPrefix(pe.Code, "42"), pe.Code == "42P05", pe.Code == "42501":
 		return nil
 	}
 	targets, wrong := c.s.check(ctx, c.lane.Tables)
@@ -199,7 +257,7 @@ func (c *committer) target(t *changelog.Table) *target {
 // beginFor opens a transaction of a generation. It takes the marker first and then, in a statement of its own that sees all that was
 // committed before, looks whether the generation is still alive: see Acquire.
 func (s *Sink) beginFor(ctx context.Context, gen sink.Generation) (*transaction, error) {
-	t, err := s.begin(ctx, s.o.IdleTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", s.marker(gen.Bridge, gen.ID)))
+	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", s.marker(gen.Bridge, gen.ID)))
 	if err != nil {
 		return nil, lift(err)
 	}

@@ -289,7 +289,8 @@ func TestLane_BackendTerminated(t *testing.T) {
 	}
 }
 
-// A process that was stopped in the middle of its transaction holds locks on the rows that its successor writes.
+// A process that was stopped in the middle of its transaction holds locks on the rows that its successor writes. When it wakes and writes, in that
+// transaction or a new one, the successor's rows stay what they are (P33).
 func TestAcquire_ZombieHoldsRowLocks(t *testing.T) {
 	for _, prepared := range []bool{false, true} {
 		e := newEnv(t)
@@ -413,15 +414,20 @@ func TestLane_IdleTimeout(t *testing.T) {
 	if err := a.writeTo(5); err != nil {
 		t.Fatal(err)
 	}
-	gone := "SELECT count(*) FROM pg_locks WHERE relation = '" + e.schema + ".kv'::regclass"
-	for e.one(gone) != "0" {
-		if t.Context().Err() != nil {
-			t.Fatal("the transaction stays open")
-		}
-		time.Sleep(5 * time.Millisecond) // the server tells nobody that it ended a session
-	}
+	e.untilUnlocked("kv")
 	if err := a.prepare(); sink.ClassOf(err) != sink.ErrTransient {
 		t.Errorf("Prepare: %v", err)
+	}
+}
+
+// untilUnlocked waits until no transaction holds locks on a table.
+func (e *env) untilUnlocked(table string) {
+	e.t.Helper()
+	for e.one("SELECT count(*) FROM pg_locks WHERE relation = '"+e.schema+"."+table+"'::regclass") != "0" {
+		if e.t.Context().Err() != nil {
+			e.t.Fatal("the transaction stays open")
+		}
+		time.Sleep(5 * time.Millisecond) // the server tells nobody that it ended a session
 	}
 }
 

@@ -68,7 +68,7 @@ func (s *Sink) create(ctx context.Context, t *changelog.Table) error {
 	}
 	name := s.name(t).SQL()
 	// Two lanes that start at once: the second waits here and then finds the table.
-	tx, err := s.begin(ctx, storeIdleTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockKey("create", name)))
+	tx, err := s.beginStore(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockKey("create", name)))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@
 //
 // A batch is reduced to its net effect, sorted by key, and sent as soon as it comes, into the checkpoint's open transaction: DELETE,
 // then INSERT ... ON CONFLICT DO UPDATE, each of one array for every column, whatever the number of rows. A table without a key gets
-// plain INSERTs. A column that the source did not send (Unchanged) keeps what the row holds.
+// plain INSERTs, and where its stream tells the old row of every change (mode [I,UB,UA,D]), each delete takes away one equal row, for which
+// every statement that deletes reads the table once, unless an index over a NOT NULL column helps. A column that the source did not send (Unchanged) keeps what the row holds.
 //
 // [Sink.SQL] prints the CREATE TABLE that fits. Other column types are fine as long as they hold every value of the source's type exactly;
 // anything else is found before the first row. text columns hold every type. Nested types go into jsonb: a ROW is an object, a
@@ -28,8 +29,8 @@
 //
 // # Required settings
 //
-// Postgres 13 or newer. A unique index or primary key over exactly the key columns, not partial, not deferrable, not over expressions.
-// SELECT, INSERT, UPDATE and DELETE on the table. The right to create the schema of the sink's own tables (Options.Schema), or an
+// Postgres 13 or newer; from 17 on, a process that was stopped in the middle of a message is bounded too (Options.TransactionTimeout).
+// A unique index or primary key over exactly the key columns, not partial, not deferrable, not over expressions. SELECT, INSERT, UPDATE and DELETE on the table. The right to create the schema of the sink's own tables (Options.Schema), or an
 // administrator who runs what the error prints. One free connection of the pool for each lane. All processes of a bridge under one role,
 // or pg_signal_backend for it, so that a successor may end its predecessor's transaction at once; else it waits until that has idled for
 // Options.IdleTimeout. That timeout has to be longer than the source is ever silent within a checkpoint that holds rows.
@@ -42,9 +43,21 @@
 //
 // Errors are [sink.Error]s. Before COMMIT is sent, nothing can be durable: a lost connection, a deadlock, a timeout, a server that became
 // read-only are ErrTransient, and the checkpoint is done again from its saved positions. A lost answer to COMMIT is ErrUncertain,
-// which End settles. A change that can never be written is ErrRejected; where the server, and not this package, finds it, its position
-// is known only if it was alone in its statement. A table that was altered meanwhile is looked at again. The native
+// which End settles. A table that was altered meanwhile is looked at again. The native
 // *pgconn.PgError is in reach of errors.As; error texts hold its SQLSTATE and names, and never its details, which quote rows.
+//
+// A change that can never be written is ErrRejected, and sink.Error.Rejected names all of them that one batch holds, up to a thousand messages:
+// values that do not fit their columns, constraints, foreign keys, what a trigger raises. Those that only the server can tell are looked for in a
+// transaction of their own, which does the checkpoint again up to there, takes the batch apart and is rolled back; for this the batches of a
+// checkpoint are kept in memory until Prepare. Only what is refused by itself, beside all that is accepted, is named. What is then left out
+// leaves the change of the same key before it as the one that counts.
+//
+// None is named where changes refuse one another (two rows that swap a unique value within a batch) and where a deferred constraint fails at the
+// end of the checkpoint: smaller checkpoints tell. A smaller one may end between a row and the row that its deferred foreign key refers
+// to, and blame the first: where a table has such keys, halt, rather than set aside.
+//
+// The committer keeps dead letters, in the table dead_letter beside the positions, in the same transaction. [Store.DeadLetters] reads them, and
+// says how to in SQL.
 //
 // # Operators
 //
@@ -54,8 +67,8 @@
 //
 // # Not covered
 //
-// Deletes from a table without a key. Swapping the values of another unique column between rows within one batch: the server checks
-// such constraints row by row, unless they are deferrable. Views, foreign tables and temporary tables. Two keys that only the key column's
+// Deletes from a table without a key whose stream does not tell the old row. Swapping the values of another unique column between rows within one
+// batch: the server checks such constraints row by row, unless they are deferrable. Views, foreign tables and temporary tables. Two keys that only the key column's
 // type takes for one (two spellings of a uuid): refused when both come in one batch, one row otherwise. A BEFORE ROW trigger that returns
 // NULL: it suppresses the row without an error, and nobody notices, since row counts prove nothing. (Row level security, which would do
 // the same to updates and deletes, is refused.) How many standbys have a commit when it is answered: that is what synchronous_commit and

@@ -138,6 +138,7 @@ func columnType(name string) *pgType {
 	return t
 }
 
+// P48: what is escaped is looked at, and an escaped backslash is not.
 func TestPutJSONText_Escapes(t *testing.T) {
 	for text, bad := range map[string]bool{
 		`{"a":"\\u0000"}`: false, `"\u0001"`: false, `"\\\\u0000"`: false, `"\ud83d\ude00"`: false, `"\uD83D\uDE00x"`: false, `"u0000"`: false, `"\"`: false, `"\u00`: false,

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
-	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/jackc/pgx/v5"
 )
@@ -29,7 +27,7 @@ func (c *committer) End(ctx context.Context, gen sink.Generation) (sink.Checkpoi
 }
 
 func (s *Sink) endOne(ctx context.Context, gen sink.Generation) (sink.CheckpointID, error) {
-	t, err := s.begin(ctx, storeIdleTimeout, "")
+	t, err := s.beginStore(ctx, "")
 	if err != nil {
 		return 0, lift(err)
 	}
@@ -83,7 +81,10 @@ func (s *Sink) read(ctx context.Context, bridge string) (sink.State, error) {
 		if err != nil {
 			return err
 		}
-		st.Bridge, st.Incarnation = bridge, uint16(min(max(incarnation, 0), math.MaxUint16))
+		st.Bridge = bridge
+		if st.Incarnation, err = incarnationOf(incarnation); err != nil {
+			return err
+		}
 		if st.Generations, err = s.readGenerations(ctx, tx, bridge); err != nil {
 			return err
 		}
@@ -109,8 +110,11 @@ func (s *Sink) readGenerations(ctx context.Context, q querier, bridge string) ([
 		var g sink.GenerationState
 		var topics []string
 		var numbers []int32
-		err := row.Scan(&g.ID, &g.Owner, &g.Ended, &g.Last, &g.Acquired, &topics, &numbers)
-		g.Partitions = join(topics, numbers)
+		if err := row.Scan(&g.ID, &g.Owner, &g.Ended, &g.Last, &g.Acquired, &topics, &numbers); err != nil {
+			return g, err
+		}
+		var err error
+		g.Partitions, err = join(topics, numbers)
 		return g, err
 	})
 }
@@ -134,7 +138,7 @@ func (s *Sink) readPositions(ctx context.Context, q querier, bridge string) ([]s
 		if saved != nil {
 			p.Saved = *saved
 		}
-		p.TopicID, err = changelog.ParseTopicID(id)
+		p.Position, err = storedAt(p.Position.Partition, p.Offset, p.LeaderEpoch, id)
 		return p, err
 	})
 	slices.SortFunc(ps, func(a, b sink.StoredPosition) int { return a.Position.Partition.Compare(b.Position.Partition) })

@@ -22,7 +22,10 @@ func classify(err error) error {
 		return classOfState(pe.Code)
 	}
 	var ce *pgconn.ConnectError
+	var scan pgx.ScanArgError
 	switch {
+	case errors.As(err, &scan): // a column of the sink's own tables was altered, or holds NULL where none is written
+		return sink.ErrConfig
 	case errors.As(err, &ce), pgconn.SafeToRetry(err): // nothing was sent
 		return sink.ErrTransient
 	case errors.Is(err, pgx.ErrTxCommitRollback): // the server says that it rolled back
@@ -227,6 +230,8 @@ func tell(err error) error {
 		b.WriteString(": two keys of the topic are one key to the type of the table's key columns: use a type that tells them apart, e.g. text")
 	case "25006":
 		b.WriteString(": the server is read-only: name the primary, or add target_session_attrs=read-write to the pool's connection string")
+	case "25P04":
+		b.WriteString(": a checkpoint took longer than Options.TransactionTimeout: raise it, or make checkpoints more often")
 	case "53300":
 		b.WriteString(": lower pool_max_conns or raise max_connections")
 	}

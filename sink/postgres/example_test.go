@@ -1,10 +1,12 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink/postgres"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -34,4 +36,21 @@ func ExampleSink_SQL() {
 	//   "tags" text[],
 	//   PRIMARY KEY ("id")
 	// )
+}
+
+// One row for each checkpoint in a table of the user's, committed together with the rows that it describes.
+func ExampleOptions_inCheckpoint() {
+	pool := new(pgxpool.Pool) // pgxpool.New(ctx, "postgres://...")
+	to, err := postgres.New(pool, "public.orders", &postgres.Options{
+		InCheckpoint: func(ctx context.Context, tx pgx.Tx, info postgres.Info) error {
+			_, err := tx.Exec(ctx, "INSERT INTO progress (bridge, changes, at) VALUES ($1, $2, now())", info.Bridge, info.Counters.Applied)
+			return err
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(to)
+	// Output: postgres
 }

@@ -151,3 +151,48 @@ func TestLane_OtherTarget(t *testing.T) {
 	_, err = s.Lane(t.Context(), sink.Lane{Bridge: "bridge", Sink: "target", Tables: []*changelog.Table{e.anyTable()}})
 	wantConfig(t, err, `"kv"`, `"kv2"`, "give this bridge a name of its own")
 }
+
+// A key that goes into another column is another target: the rows before would not be found by it. Other columns may be renamed at will.
+func TestAcquire_RenamedKey(t *testing.T) {
+	e := newEnv(t)
+	e.exec("CREATE TABLE kv (k bigint UNIQUE, id bigint UNIQUE, v text, w text)")
+	renamed := func(columns map[string]string) error {
+		o := e.options()
+		o.Columns = columns
+		c, err := e.lane(e.pool(nil), "", o, e.anyTable())
+		if err != nil {
+			return err
+		}
+		w := &writer{t: t, ctx: t.Context(), c: c, table: e.anyTable()}
+		if err := w.tryAcquire(); err != nil {
+			return err
+		}
+		w.put(w.change(changelog.Insert, num(1), str("a")))
+		return nil
+	}
+	if err := renamed(map[string]string{"k": "id"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := renamed(map[string]string{"k": "id", "v": "w"}); err != nil {
+		t.Errorf("another column for v: %v", err)
+	}
+	wantConfig(t, renamed(nil), `"kv" (key "id")`, "give this bridge a name of its own")
+	if got := e.all("SELECT * FROM kv"); !slices.Equal(got, []string{"(,1,a,a)"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Options.CreateTable and Check go by the names of the Postgres columns.
+func TestColumns_Created(t *testing.T) {
+	e := newEnv(t)
+	o := e.options()
+	o.CreateTable, o.Columns = true, map[string]string{"k": "id", "v": `the "value"`}
+	wantFindings(t, findings(t, e.pool(nil), o, "f", e.anyTable()), "table ok: the bridge makes it")
+	w := e.writer(e.pool(nil), o, e.anyTable())
+	w.put(w.change(changelog.Insert, num(1), str("a")), w.change(changelog.Insert, num(2), str("b")), w.change(changelog.Delete, num(1), null))
+	if got := e.one(`SELECT string_agg(id || "the ""value""", '') FROM kv`); got != "2b" {
+		t.Errorf("%s", got)
+	}
+	err := w.write(w.change(changelog.Insert, num(3), str("\x00")))
+	wantBlamed(t, err, `3 the "value"`)
+}

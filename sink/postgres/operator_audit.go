@@ -61,7 +61,7 @@ func (st *Store) Audit(ctx context.Context, bridge string, limit int) ([]Audit, 
 }
 
 func (s *Sink) readAudit(ctx context.Context, bridge string, limit int) ([]Audit, error) {
-	exists, err := s.hasAudit(ctx, s.pool)
+	exists, err := s.hasTable(ctx, s.pool, "audit")
 	if err != nil || !exists {
 		return nil, err
 	}
@@ -75,33 +75,22 @@ func (s *Sink) readAudit(ctx context.Context, bridge string, limit int) ([]Audit
 		var before, after *int64
 		var beforeID, afterID string
 		err := row.Scan(&a.At, &a.Who, &a.Role, &a.What, &a.Reason, &a.Partition.Topic, &a.Partition.Partition, &before, &after, &beforeID, &afterID, &a.Ended)
-		if err != nil {
-			return a, err
-		}
-		if a.Before, err = auditPosition(a.Partition, before, beforeID); err == nil {
-			a.After, err = auditPosition(a.Partition, after, afterID)
-		}
+		a.Before, a.After = auditPosition(a.Partition, before, beforeID), auditPosition(a.Partition, after, afterID)
 		return a, err
 	})
 }
 
-func auditPosition(p changelog.Partition, offset *int64, id string) (*changelog.Position, error) {
+func auditPosition(p changelog.Partition, offset *int64, id string) *changelog.Position {
 	if offset == nil {
-		return nil, nil
+		return nil
 	}
-	topic, err := changelog.ParseTopicID(id)
-	return &changelog.Position{Partition: p, Offset: *offset, LeaderEpoch: -1, TopicID: topic}, err
-}
-
-func (s *Sink) hasAudit(ctx context.Context, q querier) (exists bool, err error) {
-	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relname = 'audit')`, s.o.Schema).Scan(&exists)
-	return exists, err
+	topic, _ := changelog.ParseTopicID(id) // what was mended is shown as it was, which may be what nothing can be
+	return &changelog.Position{Partition: p, Offset: *offset, LeaderEpoch: -1, TopicID: topic}
 }
 
 // ensureAudit makes the table in a store from before it. IF NOT EXISTS would ask for the right to make it even where it exists.
 func (s *Sink) ensureAudit(ctx context.Context, t *transaction) error {
-	exists, err := s.hasAudit(ctx, t)
+	exists, err := s.hasTable(ctx, t, "audit")
 	if err != nil || exists {
 		return err
 	}
@@ -109,7 +98,7 @@ func (s *Sink) ensureAudit(ctx context.Context, t *transaction) error {
 	if _, err := t.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey("tables", s.o.Schema)); err != nil {
 		return err
 	}
-	if exists, err = s.hasAudit(ctx, t); err != nil || exists {
+	if exists, err = s.hasTable(ctx, t, "audit"); err != nil || exists {
 		return err
 	}
 	_, err = t.Exec(ctx, s.store.auditDDL())

@@ -61,13 +61,17 @@ func (s *Sink) checkStore(ctx context.Context) (made bool, found string, err err
 		if err == nil && len(lacks) > 0 {
 			err = s.denied(fmt.Errorf("missing: %s", strings.Join(lacks, ", ")), s.store.grants(s.role()))
 		}
-		return true, fmt.Sprintf("schema %s, format version %d", schema, Format), err
+		if err != nil {
+			return true, "", err
+		}
+		letters, err := s.checkLetters(ctx)
+		return true, fmt.Sprintf("schema %s, format version %d; %s", schema, Format, letters), err
 	}
 	var exists, mayMake bool
 	var foreign *string
 	err = s.pool.QueryRow(ctx, `SELECT n.oid IS NOT NULL,
 		CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE') ELSE has_schema_privilege(n.oid, 'CREATE') END,
-		(SELECT min(c.relname) FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid AND c.relname IN ('bridge', 'generation', 'position', 'committable', 'audit'))
+		(SELECT min(c.relname) FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid AND c.relname IN ('bridge', 'generation', 'position', 'committable', 'audit', 'dead_letter'))
 		FROM (SELECT) one LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = $1`, s.o.Schema).Scan(&exists, &mayMake, &foreign)
 	switch {
 	case err != nil:
@@ -78,6 +82,24 @@ func (s *Sink) checkStore(ctx context.Context) (made bool, found string, err err
 		return false, "", s.denied(errors.New("the right to create is missing"), s.store.script(s.role(), exists))
 	}
 	return false, fmt.Sprintf("schema %s has no tables of flinksink yet: the bridge makes them at its first start", schema), nil
+}
+
+// checkLetters says whether dead letters could be kept. It is no reason not to start: only a bridge that sets messages aside needs it.
+func (s *Sink) checkLetters(ctx context.Context) (found string, err error) {
+	var exists, mayWrite, mayMake bool
+	err = s.pool.QueryRow(ctx, `SELECT t IS NOT NULL, coalesce(has_table_privilege(t, 'INSERT'), false), has_schema_privilege($2, 'CREATE') FROM to_regclass($1) t`,
+		s.store.letter, s.o.Schema).Scan(&exists, &mayWrite, &mayMake)
+	switch {
+	case err != nil:
+		return "", err
+	case exists && mayWrite:
+		return "dead letters can be kept", nil
+	case exists:
+		return fmt.Sprintf("dead letters cannot be kept: role %s may not write them: let an administrator run\n%s", quote(s.role()), s.store.grants(s.role())), nil
+	case mayMake:
+		return "the next start makes the table of dead letters", nil
+	}
+	return fmt.Sprintf("dead letters cannot be kept: role %s may not make their table: let an administrator run\n%s", quote(s.role()), s.letterScript()), nil
 }
 
 // checkTargets looks at the target tables. targets is nil where one is still to be made.

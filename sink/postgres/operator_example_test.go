@@ -27,3 +27,19 @@ func ExampleStore_Skip() {
 	}
 	_ = skip
 }
+
+// The messages that a bridge set aside, with what was wrong about them.
+func ExampleStore_DeadLetters() {
+	show := func(ctx context.Context, pool *pgxpool.Pool) error {
+		store, err := postgres.NewStore(pool, nil)
+		if err != nil {
+			return err
+		}
+		letters, err := store.DeadLetters(ctx, "orders", 20)
+		for _, l := range letters {
+			fmt.Printf("%d %s@%d %s: %s (%d bytes)\n", l.Number, l.Partition, l.Offset, l.Class, l.Error, len(l.Value))
+		}
+		return err
+	}
+	_ = show
+}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,12 +9,14 @@ import (
 	"time"
 
 	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Options are the settings of a [Sink]. nil and the zero value are the defaults.
 type Options struct {
-	// Schema is the Postgres schema of the sink's own tables (format, bridge, generation, position, committable, audit), in the database
+	// Schema is the Postgres schema of the sink's own tables (format, bridge, generation, position, committable, audit,
+	// dead_letter), in the database
 	// of the pool. It is made at first use if the role may do so. All processes of one bridge have to name the same one.
 	// Defaults to "flinksink".
 	Schema string
@@ -41,8 +44,28 @@ type Options struct {
 	//
 	// A successor ends such a transaction at once where its role may (pg_signal_backend, or the same role) and needs this only where not.
 	// It does not end a process that stopped in the middle of a message: the server waits for the rest and is not idle. So give all
-	// processes of a bridge one role.
+	// processes of a bridge one role. Else TransactionTimeout does, and before Postgres 17 nothing but an administrator.
 	IdleTimeout time.Duration
+
+	// TransactionTimeout is the transaction_timeout of a checkpoint's transaction, from its first batch to the end of its COMMIT: how long a process
+	// that is not idle, and that nobody may end, holds its row locks at most. A checkpoint that takes longer is done again, in vain if it
+	// takes as long again; so it has to be well above the longest. Postgres 17 or newer; older servers know no such timeout. Defaults to
+	// 1 hour, or twice IdleTimeout if that is longer.
+	TransactionTimeout time.Duration
+
+	// InCheckpoint is called once in every checkpoint, after its rows and dead letters and before its positions, also where it has no rows:
+	// what it writes with tx is committed together with all of that, or not at all. An outbox, a table of statistics, a NOTIFY.
+	//
+	// tx is the transaction of the checkpoint, whose Commit and Rollback are refused: it is ended by the sink. Begin makes savepoints. Deferrable
+	// constraints are IMMEDIATE in it, unless the function sets its own to DEFERRED. It must not be used after the function has returned.
+	//
+	// A checkpoint that fails is done again, so it may be called several times for the same positions, mostly with others at the end, and of all these
+	// calls the writes of exactly one become visible. What it does beside tx may be done twice, or for a checkpoint that never happens.
+	//
+	// Its error aborts the checkpoint. What the server or the connection says is classified as for rows, but a refusal (a constraint) is no
+	// change's fault, so it is an ErrConfig, which ends the lane. A [sink.Error] keeps its class; any other error is unclassified, and is
+	// tried again as often as sink.Options.Attempts says. Defaults to nothing.
+	InCheckpoint func(ctx context.Context, tx pgx.Tx, info Info) error
 
 	// StatementTimeout is the statement_timeout of a checkpoint's transaction. Defaults to what the role or the server has set.
 	StatementTimeout time.Duration
@@ -52,6 +75,8 @@ const (
 	defaultSchema      = "flinksink"
 	defaultLockTimeout = 30 * time.Second
 	defaultIdleTimeout = 5 * time.Minute
+
+	defaultTransactionTimeout = time.Hour
 )
 
 // New returns a sink that writes into one table of the pool's database. into names it as SQL does: schema-qualified or not,
@@ -92,6 +117,7 @@ func New(pool *pgxpool.Pool, into string, o *Options) (*Sink, error) {
 	}
 	s.o.LockTimeout = duration("LockTimeout", s.o.LockTimeout, defaultLockTimeout, bad)
 	s.o.IdleTimeout = duration("IdleTimeout", s.o.IdleTimeout, defaultIdleTimeout, bad)
+	s.o.TransactionTimeout = duration("TransactionTimeout", s.o.TransactionTimeout, max(defaultTransactionTimeout, 2*s.o.IdleTimeout), bad)
 	s.o.StatementTimeout = duration("StatementTimeout", s.o.StatementTimeout, 0, bad)
 	if len(errs) > 0 {
 		return nil, &sink.Error{Op: "new", Class: sink.ErrConfig, Err: errors.Join(errs...)}

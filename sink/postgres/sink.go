@@ -21,6 +21,9 @@ var (
 	_ sink.Sink      = (*Sink)(nil)
 	_ sink.Committer = (*committer)(nil)
 	_ sink.Store     = (*committer)(nil)
+
+	_ sink.DeadLetterKeeper = (*committer)(nil)
+	_ sink.Superseder       = (*committer)(nil)
 )
 
 // Guarantee states what the mode gives.
@@ -48,6 +51,11 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, c.fail("start", undone(err), err)
 	}
+	denied, err := s.ensureLetters(ctx)
+	if err != nil {
+		return nil, c.fail("start", undone(err), err)
+	}
+	c.noLetters = denied
 	for _, t := range l.Tables {
 		if err := s.create(ctx, t); err != nil {
 			return nil, c.fail("start", undone(err), err)

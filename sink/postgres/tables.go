@@ -18,15 +18,17 @@ const Format = 1
 type store struct {
 	schema                                            string
 	format, bridge, generation, position, committable string // quoted
-	audit                                             string
+	audit, letter                                     string
 }
 
 func newStore(schema string) store {
 	t := func(name string) string { return qualified{schema, name}.SQL() }
-	return store{schema: schema, format: t("format"), bridge: t("bridge"), generation: t("generation"), position: t("position"), committable: t("committable"), audit: t("audit")}
+	return store{schema: schema, format: t("format"), bridge: t("bridge"), generation: t("generation"), position: t("position"), committable: t("committable"),
+		audit: t("audit"), letter: t("dead_letter")}
 }
 
-// ddl makes the tables. Sizes stay constant: a row for each partition, updated in place, what is undecided, and the last generations.
+// ddl makes the tables. Sizes stay constant: a row for each partition, updated in place, what is undecided, and the last generations. Only
+// what was done by hand and what was set aside stays until somebody deletes it.
 func (st store) ddl() []string {
 	return []string{
 		`CREATE TABLE ` + st.format + ` (
@@ -86,6 +88,7 @@ func (st store) ddl() []string {
   PRIMARY KEY (bridge, generation, checkpoint, sink)
 )`,
 		st.auditDDL(),
+		st.letterDDL(),
 		fmt.Sprintf(`INSERT INTO %s (version) VALUES (%d)`, st.format, Format),
 	}
 }
@@ -116,7 +119,7 @@ func (s *Sink) ensureStore(ctx context.Context) error {
 	}
 	// Two processes that start at once both see nothing; the lock lets one of them make all of it, and the other look again.
 	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockKey("tables", s.o.Schema))
-	t, err := s.begin(ctx, storeIdleTimeout, lock)
+	t, err := s.beginStore(ctx, lock)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,8 @@ type column struct {
 	key     bool
 	notNull bool
 	shown   string // type, as people write it
+	typ     string // type, for casts
+	collate string // what makes texts compare by their bytes; "" where nothing has to
 	bind    binder
 }
 
@@ -32,11 +34,13 @@ type statement struct {
 	sql     string
 	columns []int // of the target's columns, in the order of the parameters
 	oids    []uint32
-	missing string // a query with the parameters of the key columns alone, for the first row that is not in the table; "" when that is no mistake
+	takes   bool   // see takeOne
+	copy    string // COPY for rows of which none is there, "" where there is none that does the same
+	missing string // a query with the parameters of the key columns alone, for the rows that are not in the table; "" when that is no mistake
 }
 
 // prepare makes the statements that every batch needs.
-func (tg *target) prepare() {
+func (tg *target) prepare(rules bool) {
 	for _, k := range tg.table.Schema.Key {
 		for i := range tg.columns {
 			if tg.columns[i].source == k {
@@ -49,8 +53,13 @@ func (tg *target) prepare() {
 		all[i] = i
 	}
 	tg.insert = tg.statement(all, tg.insertSQL(all))
+	tg.insert.copy = tg.copySQL(rules)
+	if takesAway(tg.table) {
+		tg.remove = tg.takeOne()
+	}
 	if len(tg.keys) > 0 {
 		tg.upsert = tg.statement(all, tg.insertSQL(all)+tg.onConflict())
+		tg.upsert.copy = tg.insert.copy
 		tg.remove = tg.statement(tg.keys, fmt.Sprintf("DELETE FROM %s AS t USING %s WHERE %s", tg.name.SQL(), tg.unnest(tg.keys, ""), tg.sameKey(tg.keys)))
 	}
 }
@@ -77,8 +86,8 @@ func (tg *target) partial(columns []int) statement {
 		sql = fmt.Sprintf("UPDATE %s AS t SET %s FROM %s WHERE %s", tg.name.SQL(), strings.Join(set, ", "), tg.unnest(columns, ""), tg.sameKey(columns))
 	}
 	st := tg.statement(columns, sql)
-	st.missing = fmt.Sprintf("SELECT s.ord FROM %s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s) ORDER BY s.ord LIMIT 1",
-		tg.unnest(tg.keys, " WITH ORDINALITY"), tg.name.SQL(), tg.sameKey(tg.keys))
+	st.missing = fmt.Sprintf("SELECT s.ord FROM %s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s) ORDER BY s.ord LIMIT %d",
+		tg.unnest(tg.keys, " WITH ORDINALITY"), tg.name.SQL(), tg.sameKey(tg.keys), maxNamed)
 	return st
 }
 
@@ -134,7 +143,7 @@ func (tg *target) sameKey(columns []int) string {
 
 // same reports whether rows are written in the same way.
 func (tg *target) same(other *target) bool {
-	if tg.name != other.name || tg.insert.sql != other.insert.sql || tg.upsert.sql != other.upsert.sql || len(tg.columns) != len(other.columns) {
+	if tg.name != other.name || tg.insert.sql != other.insert.sql || tg.upsert.sql != other.upsert.sql || tg.remove.sql != other.remove.sql || len(tg.columns) != len(other.columns) {
 		return false
 	}
 	for i := range tg.columns {

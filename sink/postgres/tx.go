@@ -19,9 +19,16 @@ import (
 const (
 	// connectionWait bounds the wait for a free connection of the pool, which the application may share.
 	connectionWait = 30 * time.Second
-	// storeIdleTimeout is the idle timeout of the short transactions of Acquire and End, which lock the bridge: a process that is stopped
-	// within one keeps the next owner waiting, so it is shorter than any sensible LockTimeout.
-	storeIdleTimeout = 10 * time.Second
+	// storeIdleTimeout is the idle timeout of the short transactions of Acquire and End, which lock the bridge's row: a process that is stopped
+	// within one keeps the next owner waiting. Nobody can be told to end it, since two rightful owners of different partitions wait for each
+	// other at the same row. Between its statements it does nothing but read an answer, so a process that needs longer was stopped, and
+	// acquires again. It is at most half of LockTimeout, so that whoever waits gets the row at the first try, but
+	// longer than silence sleeps.
+	storeIdleTimeout = 5 * time.Second
+	// silencePause is the longest pause between two looks at whether an older transaction has died.
+	silencePause = 250 * time.Millisecond
+	// storeWaits is how many waits for a lock such a transaction may need: for the bridge's row, and for generations to die.
+	storeWaits = 10
 	// cleanUpTime bounds a rollback, whose caller's context may be over.
 	cleanUpTime = 5 * time.Second
 )
@@ -50,12 +57,21 @@ func (s *Sink) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, &sink.Error{Class: class, Err: tell(err)}
 }
 
-// begin opens a transaction. idle is its idle timeout; more are statements that it begins with.
+// beginStore opens a short transaction over the sink's own tables.
+func (s *Sink) beginStore(ctx context.Context, more string) (*transaction, error) {
+	return s.begin(ctx, min(storeIdleTimeout, max(s.o.LockTimeout/2, 4*silencePause)), storeWaits*s.o.LockTimeout, more)
+}
+
+// begin opens a transaction. idle is its idle timeout, and total bounds all of it where the server can do that; more are statements that it
+// begins with.
+//
+// total is for a process that is stopped in the middle of a message: the server reads on, is not idle, and no other timeout of Postgres
+// ends that.
 //
 // READ COMMITTED is what the fence is argued with: each statement sees what was committed before it. client_encoding is ours since all
 // text is sent as UTF-8. synchronous_commit = off would let a checkpoint that was answered for vanish in a crash of the server; with
 // other sinks beside this one its rows would be there and the decision not.
-func (s *Sink) begin(ctx context.Context, idle time.Duration, more string) (*transaction, error) {
+func (s *Sink) begin(ctx context.Context, idle, total time.Duration, more string) (*transaction, error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -66,6 +82,8 @@ func (s *Sink) begin(ctx context.Context, idle time.Duration, more string) (*tra
 	if s.o.StatementTimeout > 0 {
 		fmt.Fprintf(&q, "SET LOCAL statement_timeout = %d; ", s.o.StatementTimeout.Milliseconds())
 	}
+	// The clock of one that the role has set runs already, and only 0 stops it.
+	fmt.Fprintf(&q, "SELECT set_config('transaction_timeout', '0', true), set_config('transaction_timeout', '%d', true) WHERE current_setting('server_version_num')::int >= 170000; ", min(total.Milliseconds(), 1<<31-1))
 	q.WriteString("SET LOCAL client_encoding = 'UTF8'; " +
 		"SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; ")
 	q.WriteString(more)
@@ -105,6 +123,12 @@ func (t *transaction) rollback(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
 	defer cancel()
 	_ = t.Tx.Rollback(ctx) // on failure pgx kills the connection, and the pool destroys what is not idle
+	// A server that became a standby, or read-only, keeps its sessions. Only a new one can be with another server of the connection string.
+	var readOnly bool
+	err := t.conn.QueryRow(ctx, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'").Scan(&readOnly)
+	if err != nil || readOnly {
+		_ = t.conn.Conn().Close(ctx)
+	}
 	t.s.giveBack(t.conn)
 }
 
@@ -143,7 +167,7 @@ func (s *Sink) silence(ctx context.Context, t *transaction, bridge string, gen s
 	key := s.marker(bridge, gen)
 	deadline := time.Now().Add(s.o.LockTimeout)
 	var denied error
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, silencePause) {
 		var got bool
 		if err := t.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", key).Scan(&got); err != nil {
 			return err
@@ -171,7 +195,8 @@ func (s *Sink) stillThere(gen sink.GenerationID, owner string, denied error) err
 	if denied != nil {
 		why = fmt.Sprintf("this role may not end it (%v): GRANT pg_signal_backend TO the role, or run all processes of a bridge under one role", tell(denied))
 	}
-	return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("generation %d (owner %q) still has a transaction open after %v, and %s. It ends by itself after Options.IdleTimeout",
+	return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("generation %d (owner %q) still has a transaction open after %v, and %s. It ends by itself after Options.IdleTimeout, "+
+		"or Options.TransactionTimeout from Postgres 17 on",
 		gen, owner, s.o.LockTimeout, why)}
 }
 

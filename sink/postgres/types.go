@@ -64,7 +64,7 @@ func fit(src *changelog.Type, to *pgType, r rule) (binder, error) {
 		return fitNested(src, to)
 	}
 	if to.oid == pgtype.TextOID || to.oid == pgtype.VarcharOID {
-		return fitText(src, to)
+		return fitText(src, to, r)
 	}
 	if b, ok := fitScalar(src, to, r); ok {
 		b.put = only(kindOf(src), b.put)
@@ -212,9 +212,9 @@ func keepsText(to *pgType) bool {
 func length(t *pgType) int { return max(int(t.mod)-4, 0) }
 
 // fitText writes scalars as Flink's CAST(x AS STRING) prints them.
-func fitText(src *changelog.Type, to *pgType) (binder, error) {
+func fitText(src *changelog.Type, to *pgType, r rule) (binder, error) {
 	switch src.Root {
-	case changelog.RootRaw, changelog.RootVariant, changelog.RootStructured, changelog.RootNull, changelog.RootTimestampTZ, changelog.RootInvalid:
+	case changelog.RootRaw, changelog.RootVariant, changelog.RootBitmap, changelog.RootStructured, changelog.RootNull, changelog.RootTimestampTZ, changelog.RootInvalid:
 		return binder{}, misfit(src, to, rule{})
 	}
 	limit := length(to)
@@ -227,12 +227,26 @@ func fitText(src *changelog.Type, to *pgType) (binder, error) {
 			return dst, errKind
 		}
 		start := len(dst)
+		if r.key {
+			v = oneSpelling(v)
+		}
 		dst = changelog.AppendText(dst, src, v)
 		if limit > 0 && len(dst)-start > limit {
 			return dst, errTooLong
 		}
 		return dst, nil
 	}}, nil
+}
+
+// oneSpelling gives keys that are equal one text: 0 and -0 are one key, and their texts would be two.
+func oneSpelling(v changelog.Value) changelog.Value {
+	switch {
+	case v.Kind() == changelog.KindFloat && v.Float() == 0:
+		return changelog.FloatValue(0)
+	case v.Kind() == changelog.KindDouble && v.Double() == 0:
+		return changelog.DoubleValue(0)
+	}
+	return v
 }
 
 // fitNested writes JSON.

@@ -27,10 +27,11 @@ const (
 	loseIt           // the message never reaches the server, the connection breaks
 	loseAnswer       // the server gets it and answers, the connection breaks before the answer arrives
 	holdBack         // the message stays on its way until late is called; no answer comes
+	sendHalf         // half of the message reaches the server, and nothing more: the process is stopped, its connection lives on
 )
 
 func (f fault) String() string {
-	return [...]string{"none", "lose the message", "lose the answer", "hold the message back"}[f]
+	return [...]string{"none", "lose the message", "lose the answer", "hold the message back", "send half of it"}[f]
 }
 
 // through makes a pool's connections go through w.
@@ -111,6 +112,12 @@ func (c *wireConn) Write(p []byte) (int, error) {
 		c.w.late = func() {
 			c.Conn.Write(message)
 			c.Conn.Close()
+		}
+		return len(p), nil
+	case sendHalf:
+		c.held = true
+		if n, err := c.Conn.Write(p[:len(p)/2]); err != nil {
+			return n, err
 		}
 		return len(p), nil
 	}

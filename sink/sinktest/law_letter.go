@@ -11,13 +11,15 @@ import (
 	"github.com/flinksink/flinksink/sink"
 )
 
-// letterLaws are about the two interfaces that a committer may have beside its own.
+// letterLaws are about the interfaces that a committer may have beside its own.
 func letterLaws() []Law {
 	return []Law{
 		{ID: "L51", Table: AppendTable, Needs: Exact, run: lettersFollow,
 			Sentence: "Dead letters become visible with the checkpoint that they are written in, or not at all, each once, whatever is in them."},
 		{ID: "L52", Table: KeyedTable, run: supersededCounts,
 			Sentence: "Superseded tells how many changes since the last Prepare were not written because of a later one of their key: never more than there were."},
+		{ID: "L55", Table: KeyedTable, run: spiltBatchesAreFree,
+			Sentence: "After Spill the batches written so far are the caller's again, and their rows are in the checkpoint as they were."},
 	}
 }
 
@@ -222,4 +224,40 @@ func supersededCounts(w *world) {
 	between("after a checkpoint of nothing", 0)
 	a.save()
 	a.commit()
+}
+
+func spiltBatchesAreFree(w *world) {
+	a := w.lane()
+	s, ok := a.Committer.(sink.Spiller)
+	if !ok {
+		w.skip("the committer is no sink.Spiller")
+	}
+	a.begin(0)
+	spill := func() {
+		s.Spill()
+		w.note("Spill")
+		a.spoil()
+	}
+	w.topic.Put(0, Insert(1, "a"), Insert(2, "a"))
+	a.write()
+	spill()
+	w.topic.Put(0, UpdateAfter(1, "b"), Insert(3, "b"))
+	a.write()
+	spill()
+	a.discard()
+	a.write()
+	spill()
+	w.topic.Put(0, Delete(2, "a"), Insert(4, "c"))
+	a.write()
+	a.prepare()
+	a.save()
+	a.commit()
+	w.sees("after a checkpoint that was spilt in its middle", a.From...)
+	spill()
+	w.topic.Put(0, UpdateAfter(4, "d"))
+	a.write()
+	a.prepare()
+	a.save()
+	a.commit()
+	w.sees("after the next checkpoint", a.From...)
 }

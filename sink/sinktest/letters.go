@@ -58,6 +58,9 @@ func (c *committer) WriteDeadLetters(ctx context.Context, letters []sink.DeadLet
 // Superseded is 0: every change is applied by itself.
 func (c *committer) Superseded() int64 { return 0 }
 
+// Spill implements [sink.Spiller]: Write has copied the rows.
+func (c *committer) Spill() {}
+
 // faultyKeeper is a faultyCommitter of one that keeps dead letters.
 type faultyKeeper struct {
 	faultyCommitter

@@ -401,3 +401,29 @@ func (c *countsAll) Write(ctx context.Context, b *changelog.Batch) error {
 }
 
 func (c *countsAll) Superseded() int64 { return c.n }
+
+// writesLate keeps what it is given until Prepare, Spill or not.
+type writesLate struct {
+	*committer
+	kept []*changelog.Batch
+}
+
+func (c *writesLate) Write(_ context.Context, b *changelog.Batch) error {
+	c.kept = append(c.kept, b)
+	return nil
+}
+
+func (c *writesLate) Prepare(ctx context.Context, cut sink.Cut) (sink.Committable, error) {
+	for _, b := range c.kept {
+		if err := c.committer.Write(ctx, b); err != nil {
+			return sink.Committable{}, err
+		}
+	}
+	c.kept = nil
+	return c.committer.Prepare(ctx, cut)
+}
+
+func (c *writesLate) Discard(ctx context.Context) error {
+	c.kept = nil
+	return c.committer.Discard(ctx)
+}

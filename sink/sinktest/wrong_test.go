@@ -97,6 +97,7 @@ var wrongs = []struct {
 	{"dead letters are visible at once", "L51", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return postsAtOnce{c.(*committer)} }}},
 	{"dead letters are text", "L51", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return textLetters{c.(*committer)} }}},
 	{"Superseded is never reset", "L52", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return &countsAll{committer: c.(*committer)} }}},
+	{"Spill keeps the batches", "L55", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return &writesLate{committer: c.(*committer)} }}},
 	{"Abort drops what others have prepared", "L53", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return abortsAll{c, p} }}},
 	{"a Commit whose answer was lost doubles", "L54", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitDoubles{c, p} }}},
 	{"a Save whose answer was lost is forgotten", "L54", true, mistake{store: func(p *process, s sink.Store) sink.Store { return forgetsPositions{s} }}},

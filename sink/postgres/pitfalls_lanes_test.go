@@ -1,0 +1,100 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// other acquires another partition for w, so that two lanes are open at once.
+func (w *writer) other(partition int32) changelog.Partition {
+	w.t.Helper()
+	p := changelog.Partition{Topic: "topic", Partition: partition}
+	claim, err := w.store().Acquire(w.ctx, sink.AcquireRequest{Bridge: "bridge", Fingerprint: "f", Owner: "test", Partitions: []changelog.Partition{p}, GroupGeneration: -1})
+	if err == nil {
+		err = w.c.Open(w.ctx, claim)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.claim = claim
+	return p
+}
+
+// saveOf saves positions [from, to) of one partition as the first checkpoint of the generation.
+func (w *writer) saveOf(p changelog.Partition, from, to int64) error {
+	at := func(n int64) []changelog.Position {
+		return []changelog.Position{{Partition: p, Offset: n, LeaderEpoch: -1}}
+	}
+	return w.store().Save(w.ctx, w.claim.Generation, sink.Checkpoint{ID: 1, From: at(from), To: at(to)})
+}
+
+// Two lanes hold rows that the other wants next: sorting within a batch cannot help over several batches. The server ends one of them
+// with 40P01, and the whole checkpoint is done again from its saved position (P34).
+func TestWrite_Deadlock(t *testing.T) {
+	e := newEnv(t)
+	tb := e.keyed()
+	lane := func() *writer {
+		p := e.pool(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["deadlock_timeout"] = "10ms" })
+		c, err := e.lane(p, "", e.options(), tb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(context.Background()) })
+		return &writer{t: t, ctx: t.Context(), c: c, table: tb}
+	}
+	a, b := lane(), lane()
+	parts := map[*writer]changelog.Partition{a: a.other(0), b: b.other(1)}
+	text := map[*writer]string{a: "a", b: "b"}
+	put := func(w *writer, key int64) error {
+		return w.write(changelog.Change{Partition: parts[w], Offset: key, Kind: changelog.Insert, Row: changelog.Row{num(key), str(text[w])}})
+	}
+	if err := errors.Join(put(a, 1), put(b, 2)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := put(a, 2)
+		if err == nil {
+			err = a.saveOf(parts[a], 0, 3)
+		}
+		done <- err
+	}()
+	errB := put(b, 1)
+	if errB == nil {
+		errB = b.saveOf(parts[b], 0, 3)
+	}
+	errA := <-done
+	if (errA == nil) == (errB == nil) {
+		t.Fatalf("one lane fails and the other does not: %v, %v", errA, errB)
+	}
+	loser, err := a, errA
+	if errA == nil {
+		loser, err = b, errB
+	}
+	var pe *pgconn.PgError
+	if sink.ClassOf(err) != sink.ErrTransient || !errors.As(err, &pe) || pe.Code != "40P01" {
+		t.Fatalf("the loser's error: %v", err)
+	}
+	loser.c.Discard(t.Context())
+	loser.other(parts[loser].Partition)
+	if len(loser.claim.Positions) > 0 {
+		t.Errorf("the loser has a position: %v", loser.claim.Positions)
+	}
+	if err := errors.Join(put(loser, 1), put(loser, 2), loser.saveOf(parts[loser], 0, 3)); err != nil {
+		t.Fatal(err)
+	}
+	v := text[loser]
+	if got, want := e.all("SELECT * FROM kv"), []string{"(1," + v + ")", "(2," + v + ")"}; !slices.Equal(got, want) {
+		t.Errorf("%v, expected %v", got, want)
+	}
+	if got := e.all("SELECT partition, next_offset FROM " + e.own + ".position"); !slices.Equal(got, []string{"(0,3)", "(1,3)"}) {
+		t.Errorf("positions %v", got)
+	}
+}
