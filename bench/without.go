@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -24,6 +26,10 @@ type without struct {
 	net   changelog.Net
 	tx    pgx.Tx
 	array [4][]byte
+	copy  string
+	rows  []byte // of a COPY
+	wait  int    // batches to go by before the next COPY
+	last  int    // what wait was
 }
 
 func newWithout(pool *pgxpool.Pool, table string) *without {
@@ -31,7 +37,7 @@ func newWithout(pool *pgxpool.Pool, table string) *without {
 	for _, cast := range []string{"::int8[]", "::text[]", "::float8[]"} {
 		sql = strings.ReplaceAll(sql, cast, "") // the types are sent with the parameters
 	}
-	return &without{pool: pool, sql: sql}
+	return &without{pool: pool, sql: sql, copy: "COPY " + pgx.Identifier{table}.Sanitize() + " (id, cust, qty, price) FROM STDIN (FORMAT binary)"}
 }
 
 var (
@@ -65,6 +71,9 @@ func (w *without) Write(ctx context.Context, b *changelog.Batch) (err error) {
 	if len(w.net.Deletes) > 0 {
 		return errors.New("a delete: this sink is for a benchmark and knows none")
 	}
+	if done, err := w.copyNew(ctx, w.net.Upserts); done || err != nil {
+		return err
+	}
 	for rows := w.net.Upserts; len(rows) > 0; {
 		n := min(unnestChunk, len(rows))
 		if err := w.encode(rows[:n]); err != nil {
@@ -77,6 +86,41 @@ func (w *without) Write(ctx context.Context, b *changelog.Batch) (err error) {
 		rows = rows[n:]
 	}
 	return nil
+}
+
+// copyNew is COPY within a savepoint, as long as all keys are new.
+func (w *without) copyNew(ctx context.Context, rows []changelog.Change) (bool, error) {
+	if w.wait > 0 {
+		w.wait--
+		return false, nil
+	}
+	w.rows = append(w.rows[:0], "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	for i := range rows {
+		w.rows = binary.BigEndian.AppendUint16(w.rows, uint16(len(putters)))
+		for c, put := range putters {
+			var err error
+			if w.rows, err = field(w.rows, put, rows[i].Row[c]); err != nil {
+				return false, err
+			}
+		}
+	}
+	w.rows = binary.BigEndian.AppendUint16(w.rows, math.MaxUint16)
+	conn := w.tx.Conn().PgConn()
+	if err := conn.Exec(ctx, "SAVEPOINT copying").Close(); err != nil {
+		return false, err
+	}
+	_, err := conn.CopyFrom(ctx, bytes.NewReader(w.rows), w.copy)
+	var pe *pgconn.PgError
+	switch {
+	case err == nil:
+		w.last = 0
+		return true, conn.Exec(ctx, "RELEASE SAVEPOINT copying").Close()
+	case errors.As(err, &pe) && pe.Code == "23505":
+		w.last = min(2*w.last+1, 64)
+		w.wait = w.last
+		return false, conn.Exec(ctx, "ROLLBACK TO SAVEPOINT copying; RELEASE SAVEPOINT copying").Close()
+	}
+	return false, err
 }
 
 // Prepare commits: whoever reads sees the rows, and nobody has yet noted that they were read.
@@ -115,9 +159,24 @@ func putString(a []byte, v changelog.Value) ([]byte, error) {
 	return append(a, s...), nil
 }
 
+var putters = [...]putter{putInt, putString, putInt, putDouble}
+
+// field appends a value with its length before it.
+func field(a []byte, put putter, v changelog.Value) ([]byte, error) {
+	start := len(a)
+	if v.IsNull() {
+		return binary.BigEndian.AppendUint32(a, math.MaxUint32), nil
+	}
+	a, err := put(append(a, 0, 0, 0, 0), v)
+	if err == nil {
+		binary.BigEndian.PutUint32(a[start:], uint32(len(a)-start-4))
+	}
+	return a, err
+}
+
 // encode makes the parameters: an array for each column.
 func (w *without) encode(rows []changelog.Change) error {
-	elems, put := [...]uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Float8OID}, [...]putter{putInt, putString, putInt, putDouble}
+	elems := [...]uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Float8OID}
 	for c, elem := range elems {
 		a := w.array[c][:0]
 		for _, h := range []uint32{1, 1, elem, uint32(len(rows)), 1} { // dimensions, NULLs, type, length, lower bound
@@ -127,18 +186,10 @@ func (w *without) encode(rows []changelog.Change) error {
 	}
 	for i := range rows {
 		for c := range elems {
-			v, a := rows[i].Row[c], w.array[c]
-			start := len(a)
-			if v.IsNull() {
-				w.array[c] = binary.BigEndian.AppendUint32(a, math.MaxUint32)
-				continue
-			}
-			a, err := put[c](append(a, 0, 0, 0, 0), v)
-			if err != nil {
+			var err error
+			if w.array[c], err = field(w.array[c], putters[c], rows[i].Row[c]); err != nil {
 				return err
 			}
-			binary.BigEndian.PutUint32(a[start:], uint32(len(a)-start-4))
-			w.array[c] = a
 		}
 	}
 	return nil
