@@ -8,8 +8,8 @@
 // transaction.
 //
 // A batch is reduced to its net effect, sorted by key, and sent as soon as it comes, into the checkpoint's open transaction: DELETE,
-// then INSERT ... ON CONFLICT DO UPDATE, each of one array for every column, whatever the number of rows. A table without a key gets
-// plain INSERTs, and where its stream tells the old row of every change (mode [I,UB,UA,D]), each delete takes away one equal row, for which
+// then INSERT ... ON CONFLICT DO UPDATE, each of one array for every column, whatever the number of rows. As long as the keys are new, as
+// in a backfill, COPY writes them within a savepoint, at about twice the rate. A table without a key gets COPY and plain INSERTs, and where its stream tells the old row of every change (mode [I,UB,UA,D]), each delete takes away one equal row, for which
 // every statement that deletes reads the table once, unless an index over a NOT NULL column helps. A column that the source did not send (Unchanged) keeps what the row holds.
 //
 // [Sink.SQL] prints the CREATE TABLE that fits. Other column types are fine as long as they hold every value of the source's type exactly;
@@ -49,7 +49,7 @@
 // A change that can never be written is ErrRejected, and sink.Error.Rejected names all of them that one batch holds, up to a thousand messages:
 // values that do not fit their columns, constraints, foreign keys, what a trigger raises. Those that only the server can tell are looked for in a
 // transaction of their own, which does the checkpoint again up to there, takes the batch apart and is rolled back; for this the batches of a
-// checkpoint are kept in memory until Prepare. Only what is refused by itself, beside all that is accepted, is named. What is then left out
+// checkpoint are kept in memory until Prepare, or until the lane needs the memory ([sink.Spiller]): then none is named, and smaller checkpoints tell. Only what is refused by itself, beside all that is accepted, is named. What is then left out
 // leaves the change of the same key before it as the one that counts.
 //
 // None is named where changes refuse one another (two rows that swap a unique value within a batch) and where a deferred constraint fails at the
