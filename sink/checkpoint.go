@@ -40,7 +40,7 @@ type Claim struct {
 	Generation Generation
 	// Positions are the last saved ones; a partition that is missing here was never saved.
 	Positions []changelog.Position
-	// Ended lists the generations that are over and not settled, oldest first.
+	// Ended lists the generations that are over and not settled, oldest first; among them those that never opened.
 	Ended []EndedGeneration
 	// Incarnation rises when a topic is made anew or the user asks for a rewind; part of an external version.
 	Incarnation uint16
@@ -49,10 +49,12 @@ type Claim struct {
 // EndedGeneration is a generation that is over, with what it decided and nobody has yet said to be committed.
 type EndedGeneration struct {
 	ID      GenerationID
-	Decided []Committable
+	Decided []Committable // in the order in which they are to be committed, an earlier checkpoint first
 }
 
-// Committable is a sink's receipt for prepared work: small, serialisable, enough for another process to commit or abort it.
+// Committable is a sink's receipt for prepared work: small (64 KiB of Data at most), serialisable, enough for another process to commit or
+// abort it. Names of prepared work contain the bridge, which is no field here: a sink that needs it, or anything else that the fields do not
+// say, puts it into Data.
 type Committable struct {
 	Sink       string // the declared name
 	Generation GenerationID
@@ -102,7 +104,8 @@ type Checkpoint struct {
 	// Committables are all that were decided by this generation and are not yet committed, this checkpoint's included. Empty
 	// ones are left out.
 	Committables []Committable
-	// Settled are ended generations whose decided committables are all committed by now: the store forgets them.
+	// Settled are ended generations whose decided committables are all committed by now: the store forgets them, and later claims do not list
+	// them. Sinks are not told; what they may forget is said at Committer.Commit.
 	Settled []GenerationID
 }
 

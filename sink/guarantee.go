@@ -8,7 +8,7 @@ type Level uint8
 const (
 	AtLeastOnce Level = iota // rows may be doubled
 	Convergent               // seen early and perhaps more than once, but the end state is right
-	ExactlyOnce              // every change takes effect once, and no reader sees anything else
+	ExactlyOnce              // every change takes effect once, and none before its checkpoint is decided; Guarantee.Visible says whether all at once
 )
 
 // String returns the words of the guarantee table.
@@ -29,7 +29,7 @@ func (l Level) String() string {
 type Guarantee struct {
 	Level   Level
 	How     string // "rows and positions in one transaction"
-	Visible string // "at commit, atomically"
+	Visible string // "at commit, atomically", or "at commit, file by file": then a reader may see a part of a checkpoint while it is committed
 	Zombie  string // "fenced by generation row"
 	Weakest string // what keeps the level from being higher; "" when nothing does
 	Cure    string // what would raise it

@@ -7,8 +7,12 @@ import (
 )
 
 // Sink makes committers, one a lane. It is safe for use by several goroutines.
+//
+// Tables come with a key and without one. A job that only inserts writes tables without a key (Schema.Key is empty, Mode is Append), where equal
+// rows are all kept: a sink that names its rows names such a one by its change: topic, partition, offset and index. A sink
+// that cannot take one refuses it in Lane or Open, as an ErrConfig that names the table.
 type Sink interface {
-	// Lane returns the committer of one lane. Nothing is fenced yet; settings that the server contradicts are an ErrConfig here
+	// Lane returns the committer of one lane. Nothing is fenced yet; settings and tables that the server contradicts are an ErrConfig here
 	// or in Open. A committer that also implements [Store] can be the store of its lane: its Save makes the rows and the
 	// decision durable in one transaction.
 	Lane(ctx context.Context, l Lane) (Committer, error)
@@ -21,7 +25,7 @@ type Lane struct {
 	Bridge     string             // the bridge's durable name
 	Number     int                // from 0; only for messages and metrics, nothing stored is keyed by it
 	Sink       string             // the declared name of the sink in this bridge; stored with its committables
-	Tables     []*changelog.Table // what batches will hold
+	Tables     []*changelog.Table // what batches will hold; each may have a key or none
 	ByteBudget int                // how many bytes of written batches the lane may keep alive; 0: DefaultByteBudget
 }
 
@@ -34,23 +38,57 @@ const DefaultByteBudget = 64 << 20
 // Errors carry a class (see [Error]); an error without one is taken for ErrUncertain. When ctx ends during a call its outcome is
 // as unknown as after any lost answer.
 //
+// A call may also come late: its process was stopped before it, or its request was on the way, while a successor acquired, opened and
+// went on. Whatever an ended generation calls after its successor's Open fails or changes nothing that readers or successors see. Where the
+// sink knows why, it says ErrFenced: after ErrTransient or ErrUncertain a lane acquires anew, and would take the partitions back from
+// their new owner.
+//
 // [sinktest.Run]: https://pkg.go.dev/github.com/flinksink/flinksink/sink/sinktest#Run
 type Committer interface {
-	// Open fences the writers of the ended generations in c, of all of them whatever partitions they held, and settles what they left of this sink: what c lists as decided is
-	// committed (of other sinks c lists nothing), everything else of theirs is rolled back, by exact name. nil: ended generations can write no more. It may be called
-	// again with the same claim. It comes after Acquire and before the first Write of c's generation.
+	// Open fences the writers of the ended generations in c, of all of them whatever partitions they held, and settles what they
+	// left of this sink: what c lists as decided is committed, in the order listed (of other sinks c lists nothing), everything else of
+	// theirs is rolled back, by exact name. nil: ended generations can write no more. It may be called again with the same claim. It
+	// comes after Acquire and before the first Write of c's generation.
+	//
+	// It may come late: c's own generation may have been ended, by a successor that opened already. That Open is ErrFenced where the sink
+	// knows; where it cannot know, nil is fine if nothing that the generation writes and prepares afterwards can become visible. A
+	// generation that acquired and never opened is among those to be fenced too.
 	Open(ctx context.Context, c Claim) error
-	// Write takes a batch (changes of one table, in order) into the current checkpoint. The batch and all memory that its rows
-	// point to stay valid until Prepare or Discard returns, or Spill where the committer is a Spiller; b.Bytes() counts what it pins. After an error nothing of this checkpoint becomes visible (a convergent sink: early, and converges).
+	// Write takes a batch (changes of one table, in order) into the current checkpoint. It may send the rows on at once, into an open
+	// transaction or a staging place, or keep them until Prepare; what is kept counts against Lane.ByteBudget, and more than that has to be
+	// sent on. The batch and all memory that its rows point to stay valid until Prepare or Discard returns, or Spill where the committer
+	// is a Spiller; b.Bytes() counts what it pins.
+	//
+	// A key may come several times, in any kinds: the last change wins ([changelog.Net] works that out). A column may be Unchanged
+	// ([changelog.UnchangedValue]): its source did not send it, and it stays what the row has, from the changes before it or from the
+	// table. A change for which there is no such row, and any such change for a sink that writes whole rows only, is ErrRejected, and is never
+	// written as NULL. A change that can never succeed is ErrRejected and named in Error.Rejected.
+	//
+	// After an error nothing of this checkpoint becomes visible (a convergent sink: early, and converges), and Prepare fails until
+	// Discard or Open: a checkpoint with a hole is not prepared.
 	Write(ctx context.Context, b *changelog.Batch) error
 	// Prepare makes all that was written durable without making it visible, and returns the receipt, which alone is enough for
-	// another process to commit or abort. An empty receipt (no Data) means: nothing to commit. A committer that is its own store may
-	// leave the work in the open transaction that its Save commits.
+	// another process to commit or abort. Nobody is there to tell that process the bridge, or what this one had in memory: what Commit
+	// needs beside the fields of [Committable] goes into its Data. An empty receipt (no Data) means: nothing to commit. A committer that is
+	// its own store may leave the work in the open transaction that its Save commits.
 	Prepare(ctx context.Context, cut Cut) (Committable, error)
 	// Discard drops what was written and not prepared. Nothing written is fine. Also when it fails nothing of it is in a later checkpoint.
 	Discard(ctx context.Context) error
-	// Commit makes prepared work visible. Repeating it is harmless, in any process, at any later time. It is called only after Save
-	// has decided. "Not there" is no evidence that it was done: without positive proof it is ErrLost.
+	// Commit makes prepared work visible. It is called only after Save has decided.
+	//
+	// Order: the checkpoints of a lane are committed one after the other. The next one is not written before the Commit of the last was
+	// nil, and a successor's Open settles all that was decided before it writes. So no Commit takes effect for the first time
+	// behind that of a later checkpoint of the same partitions, and a sink need not sort them.
+	//
+	// Repeats: a Commit whose answer was lost comes again, and one that was done may come at any later time, behind later checkpoints of the
+	// same keys, from any process, and inside a late Open. It is nil then, or ErrFenced to a generation that is over, and changes
+	// nothing: no row is doubled, no old row comes back.
+	//
+	// Proof: "not there" is no evidence that it was done; without positive proof it is ErrLost. The sink itself keeps the proof, as nobody
+	// tells it when a generation is settled. It may drop it once nobody is left who could ask: the generation is missing in Claim.Ended of
+	// a later claim over one of the receipt's partitions (so it was settled), and every process that may hold the receipt is surely dead, which only
+	// time can tell (days, not minutes). A proof is a few bytes a checkpoint; keeping it for ever is fine. A Commit without its
+	// proof must be ErrLost, never done again.
 	Commit(ctx context.Context, c Committable) error
 	// Abort discards prepared work whose Save was certainly never sent or certainly refused. Gone and never there are both nil.
 	Abort(ctx context.Context, c Committable) error

@@ -85,7 +85,7 @@ func (c *committer) Write(ctx context.Context, b *changelog.Batch) error {
 	}
 	tg := c.target(b.Table)
 	if tg == nil {
-		return c.fail("write", sink.ErrConfig, fmt.Errorf("table %q is not one of the lane's", b.Table.Name))
+		return c.spoil(ctx, "write", &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf("table %q is not one of the lane's", b.Table.Name)})
 	}
 	if b.Len() == 0 {
 		return nil

@@ -138,7 +138,7 @@ func (d *Driver) Send(ctx context.Context, cp sink.Checkpoint) error {
 	return err
 }
 
-// Commit commits everything decided, in order, all of it even if one fails.
+// Commit commits everything decided, in order, all of it even if one fails. A lane writes its next checkpoint once this was nil.
 func (d *Driver) Commit(ctx context.Context) error {
 	var errs []error
 	var left []sink.Committable

@@ -17,7 +17,7 @@ import (
 // Names that the laws use. Whoever writes a [Harness] needs them to empty and to read what is under test.
 const (
 	Bridge      = "sinktest"        // the bridge of every law
-	OtherBridge = "sinktest-other"  // a second one in the same place, in a few laws
+	OtherBridge = "sinktest-other"  // a second one in the same place, in a few laws: whatever is kept by bridge must be told apart
 	SinkName    = "target"          // the declared name of the sink under test
 	KeyedTable  = "sinktest_keyed"  // (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id)), mode [I,UB,UA,D]
 	AppendTable = "sinktest_append" // (id BIGINT, v STRING) without a key, mode [I]
@@ -26,14 +26,14 @@ const (
 )
 
 // Harness describes an implementation to [Check] and [Run]. Connect and Reset are required, and Rows unless only a store is under
-// test. The zero of everything else asks for the strongest: exactly once, in two phases, every law.
+// test. The zero of everything else asks for the strongest: exactly once, in two phases, tables with and without a key, every law.
 //
-// Fields that weaken (InTransaction to Unfenced) stand in the implementation's own test file, where its readers look. What is not
+// Fields that weaken (InTransaction to WholeRows) stand in the implementation's own test file, where its readers look. What is not
 // weakened is claimed, and has to be tested: a Harness whose Skip leaves no law that tests a claim is refused.
 type Harness struct {
 	// Connect opens a NEW client on the same data at each call, as a process that starts does: a restart if the clients before
 	// it were released, a zombie's rival if one of them lives on. t is the one table that the client will write, one of the
-	// four tables above. Two clients must not share what dies with a process (a session, an open transaction); a shared pool is fine.
+	// four tables above; all four come, one a law. Two clients must not share what dies with a process (a session, an open transaction); a shared pool is fine.
 	Connect func(ctx context.Context, t *changelog.Table) (Client, error)
 
 	// Reset makes the table t exist and be empty, with the columns that t has now, and the store know nothing of Bridge and
@@ -41,12 +41,13 @@ type Harness struct {
 	// clients of the law before it were released, and in between by laws that play several times.
 	Reset func(ctx context.Context, t *changelog.Table) error
 
-	// Rows returns what a reader of the table t, KeyedTable or AppendTable, sees now, in any order, by another path than the sink's. It
+	// Rows returns what a reader of the table t, KeyedTable or AppendTable, sees now, in any order, by another path than the sink's. No law
+	// writes NULL into these two tables: a NULL that is read in v is a mistake, and may be returned as Row.V "" as [FixtureRows] does. It
 	// is called from one goroutine at a time, at times while a committer works.
 	Rows func(ctx context.Context, t *changelog.Table) ([]Row, error)
 
-	// Values returns the same of TextTable and TypeTable, as values of the types of t's columns. nil: laws of keys, texts and types
-	// are skipped.
+	// Values returns the same of TextTable and TypeTable, as values of the types of t's columns, NULL as the zero Value. nil: laws of keys,
+	// texts, types and columns that were not sent are skipped.
 	Values func(ctx context.Context, t *changelog.Table) ([]changelog.Row, error)
 
 	// Letters returns the dead letters that readers see. Required of a committer that is a sink.DeadLetterKeeper.
@@ -68,12 +69,21 @@ type Harness struct {
 	// on AppendTable, with inserts alone.
 	NoDeletes bool
 
-	// NotAtomic declares that a reader may see a part of a checkpoint while it is committed.
+	// NotAtomic declares that a reader may see a part of a checkpoint while it is committed. The sink is exactly once all the same, and says in
+	// Guarantee.Visible how rows appear ("at commit, file by file").
 	NotAtomic bool
 
 	// Unfenced declares that Open does not stop the writers of ended generations: only the store's refusal of their Save protects from
 	// them.
 	Unfenced bool
+
+	// KeyedOnly declares that the sink takes no table without a key, and refuses one as ErrConfig in Lane or Open. Laws that are run on
+	// AppendTable are run on KeyedTable, where a row that is written twice looks like one: they see less.
+	KeyedOnly bool
+
+	// WholeRows declares that the sink writes whole rows only: a change with a column that its source did not send (Unchanged) is refused as
+	// ErrRejected or ErrConfig, since the sink cannot keep what is there.
+	WholeRows bool
 
 	// Delay is how long after a commit a reader may still see what was there before. Each look at rows waits for it. Defaults to 0.
 	Delay time.Duration
@@ -101,10 +111,10 @@ type Client struct {
 	Release func()
 }
 
-// Row is one row of either table.
+// Row is one row of KeyedTable or AppendTable.
 type Row struct {
 	ID int64
-	V  string
+	V  string // "" for NULL too, which no law writes
 }
 
 // Check runs every law against h and returns the violations, joined; each is a [*Violation], or says what is wrong with h.
@@ -113,6 +123,13 @@ func Check(ctx context.Context, h Harness) error {
 		return err
 	}
 	var errs []error
+	h, err := h.keyless(ctx)
+	if err != nil {
+		errs = append(errs, err)
+		if h.NoDeletes {
+			return err
+		}
+	}
 	for _, l := range Laws() {
 		if why := h.skips(l); why != "" {
 			continue
@@ -129,6 +146,13 @@ func Run(t *testing.T, h Harness) {
 	t.Helper()
 	if err := h.validate(); err != nil {
 		t.Fatal(err)
+	}
+	h, err := h.keyless(t.Context())
+	if err != nil {
+		t.Error(err)
+		if h.NoDeletes {
+			return
+		}
 	}
 	for _, l := range Laws() {
 		t.Run(l.ID, func(t *testing.T) {
@@ -180,6 +204,9 @@ func (h Harness) validate() error {
 	if h.InTransaction && h.Convergent {
 		errs = append(errs, errors.New("sinktest: a Harness that is InTransaction cannot be Convergent"))
 	}
+	if h.KeyedOnly && h.NoDeletes {
+		errs = append(errs, errors.New("sinktest: a Harness that is NoDeletes is run on a table without a key, and cannot be KeyedOnly"))
+	}
 	known := make(map[string]bool)
 	for _, l := range Laws() {
 		known[l.ID] = true
@@ -222,6 +249,8 @@ func (h Harness) claims() []claim {
 		{h.NoDeletes, claim{Deletes, "deletes", "NoDeletes"}},
 		{h.NotAtomic || h.Convergent, claim{Atomic, "atomic visibility", "NotAtomic"}},
 		{h.Unfenced || h.Convergent, claim{Fenced, "fencing", "Unfenced"}},
+		{h.KeyedOnly || h.Convergent, claim{Keyless, "tables without a key", "KeyedOnly"}},
+		{h.WholeRows || h.NoDeletes || h.Values == nil, claim{Unsent, "columns that stay what they were", "WholeRows"}},
 	} {
 		if !c.weak {
 			cs = append(cs, c.claim)
@@ -245,6 +274,10 @@ func (h Harness) skips(l Law) string {
 		return "needs checkpoints that appear at once, and the sink is declared not to make them"
 	case l.Needs&Fenced != 0 && h.Unfenced:
 		return "needs a fence, and the sink is declared to have none"
+	case l.Needs&Keyless != 0 && h.KeyedOnly:
+		return "needs a table without a key, and the sink is declared to take none"
+	case l.Needs&Unsent != 0 && h.WholeRows:
+		return "needs columns that stay what they were, and the sink is declared to write whole rows"
 	case l.Needs&ReadValues != 0 && h.Values == nil:
 		return "needs Harness.Values, which is not there"
 	}

@@ -21,6 +21,8 @@ const (
 	Atomic                      // a checkpoint appears at once: not NotAtomic
 	Fenced                      // Open stops ended writers: not Unfenced
 	ReadValues                  // Harness.Values
+	Unsent                      // changes without all columns: not WholeRows
+	Keyless                     // tables without a key: not KeyedOnly
 )
 
 // Law is one sentence of the contract of package sink, and the way to find out.
@@ -28,7 +30,7 @@ type Law struct {
 	ID       string // never renumbered
 	Sentence string
 	Needs    Need
-	Table    string // KeyedTable, AppendTable or TextTable
+	Table    string // that it is run on: KeyedTable, AppendTable, TextTable or TypeTable
 
 	run  func(w *world)
 	long int // how many times Harness.Timeout it may take; 0: once
@@ -37,7 +39,7 @@ type Law struct {
 // Laws returns all laws, in order of their numbers.
 func Laws() []Law {
 	return slices.Concat(visibilityLaws(), recoveryLaws(), fenceLaws(), storeLaws(), orderLaws(), errorLaws(), lifeLaws(), contextLaws(),
-		shareLaws(), dataLaws(), letterLaws(), scheduleLaws(), sweepLaws())
+		shareLaws(), dataLaws(), letterLaws(), scheduleLaws(), sweepLaws(), lateLaws(), refusalLaws())
 }
 
 // check empties the world, runs the law in it and releases all that the law opened.
@@ -45,8 +47,11 @@ func (l Law) check(ctx context.Context, h Harness) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout()*time.Duration(max(l.long, 1)))
 	defer cancel()
 	name := l.Table
-	if h.NoDeletes && name == KeyedTable {
+	switch {
+	case h.NoDeletes && name == KeyedTable:
 		name = AppendTable
+	case h.KeyedOnly && name == AppendTable:
+		name = KeyedTable
 	}
 	w := &world{ctx: ctx, law: l, h: h, srv: NewServer(), topic: NewTopic(tableNamed(name))}
 	w.topic.insertsOnly = h.NoDeletes

@@ -7,7 +7,7 @@ func orderLaws() []Law {
 	return []Law{
 		{ID: "L25", Table: KeyedTable, Needs: Deletes, run: lastWins,
 			Sentence: "The last change of a key wins, across kinds and batches, in one checkpoint as in many."},
-		{ID: "L26", Table: AppendTable, Needs: Exact, run: eachOnce,
+		{ID: "L26", Table: AppendTable, Needs: Exact | Keyless, run: eachOnce,
 			Sentence: "A table without a key has each row as often as it was inserted, equal rows too, through checkpoints that are done again."},
 	}
 }

@@ -208,8 +208,10 @@ func twoSinks(w *world) {
 	b.acquire(0)
 	b.open()
 	second.Claim, second.From, second.To = b.Claim, b.From, b.From
+	second.Topic = NewTopic(w.topic.Table)
+	second.Topic.Put(0, Insert(4, "second's own"))
 	second.open()
-	w.must(second.Write(w.ctx, 1), "Write")
+	second.write()
 	second.prepare()
 	r := second.Receipt
 	b.ID = second.ID
@@ -227,7 +229,7 @@ func twoSinks(w *world) {
 	second = open(c)
 	second.Claim = claimOf(claim, "second")
 	second.open()
-	want := append(w.topic.Rows(w.topic.Position(0, 1)), Row{1, "first"})
+	want := append(w.topic.Rows(w.topic.Position(0, 1)), Row{4, "second's own"})
 	sortRows(want)
 	w.seesRows("after the second sink's Open", want)
 }

@@ -201,12 +201,12 @@ func (c *committer) Prepare(ctx context.Context, cut sink.Cut) (sink.Committable
 	st, w := c.srv.sink(c.name()), workName{cut.Generation.ID, cut.Checkpoint}
 	_, staged := st.staged[w]
 	switch {
-	case c.broken:
-		return sink.Committable{}, c.fail("prepare", sink.ErrTransient, fmt.Errorf("a Write of this checkpoint failed"))
 	case w.generation != c.gen:
 		return sink.Committable{}, c.fail("prepare", sink.ErrConfig, fmt.Errorf("generation %d is opened, not %d", c.gen, w.generation))
 	case c.fenced(c.gen):
 		return sink.Committable{}, c.fail("prepare", sink.ErrFenced, fmt.Errorf("generation %d was ended", c.gen))
+	case c.broken:
+		return sink.Committable{}, c.fail("prepare", sink.ErrTransient, fmt.Errorf("a Write of this checkpoint failed"))
 	case staged || st.done[w] || c.prepared != nil || c.inTx && c.srv.store.saved(c.lane.Bridge, w):
 		return sink.Committable{}, c.fail("prepare", sink.ErrConfig, fmt.Errorf("checkpoint %d of generation %d was prepared before", w.checkpoint, w.generation))
 	case c.inTx:

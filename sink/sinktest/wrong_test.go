@@ -101,6 +101,23 @@ var wrongs = []struct {
 	{"Abort drops what others have prepared", "L53", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return abortsAll{c, p} }}},
 	{"a Commit whose answer was lost doubles", "L54", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitDoubles{c, p} }}},
 	{"a Save whose answer was lost is forgotten", "L54", true, mistake{store: func(p *process, s sink.Store) sink.Store { return forgetsPositions{s} }}},
+	{"a generation that was fenced may open", "L56", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return opensAnyway{c, p} }}},
+	{"who has not opened yet is not fenced", "L56", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return sweepsOnly{c, p} }}},
+	{"Open of an ended generation is called transient", "L56", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer {
+		return fencedOpenIsTransient{fenceIsTransient{c}}
+	}}},
+	{"a late Commit doubles", "L57", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitDoubles{c, p} }}},
+	{"the last Commit alone is remembered", "L57", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return remembersLast{c, p} }}},
+	{"what was not sent is NULL", "L58", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return altered{c, unsentIsNull} }}},
+	{"what was not sent is NULL in a transaction", "L58", true, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return altered{c, unsentIsNull} }}},
+	{"what this checkpoint wrote is not looked at", "L58", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return unsentAtCommit{c.(*committer)} }}},
+	{"half a row is inserted", "L59", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return unsentInserts{c.(*committer)} }}},
+	{"a row that was deleted is looked up", "L59", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return unsentFromTable{c.(*committer)} }}},
+	{"a hole is prepared", "L60", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return preparesHoles{c.(*committer)} }}},
+	{"a fence is called transient", "L61", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return fenceIsTransient{c} }}},
+	{"a fence is called transient in a transaction", "L61", true, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return fenceIsTransient{c} }}},
+	{"lone surrogates are replaced", "L47", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return altered{c, replacement} }}},
+	{"65,535 parameters are enough", "L49", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return countsParameters{c} }}},
 	{"what is committed again doubles", "L53", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitDoubles{c, p} }}},
 }
 
@@ -312,14 +329,21 @@ func TestConvergent(t *testing.T) {
 func TestHarnessIsChecked(t *testing.T) {
 	good := mistake{}.harness(false)
 	for name, spoil := range map[string]func(h *Harness){
-		"Connect is missing":     func(h *Harness) { h.Connect = nil },
-		"Reset is missing":       func(h *Harness) { h.Reset = nil },
-		"Rows is missing":        func(h *Harness) { h.Rows = nil },
-		"cannot be Convergent":   func(h *Harness) { h.Convergent, h.InTransaction = true, true },
-		"its own store":          func(h *Harness) { h.InTransaction = true },
-		"claims deletes":         func(h *Harness) { h.Skip = map[string]string{"L25": "x", "L35": "x", "L36": "x"} },
-		"declare NotAtomic":      func(h *Harness) { h.Skip = map[string]string{"L45": "x"} },
-		"claims fencing":         func(h *Harness) { h.Skip = map[string]string{"L13": "x", "L29": "x", "L32": "x"} },
+		"Connect is missing":   func(h *Harness) { h.Connect = nil },
+		"Reset is missing":     func(h *Harness) { h.Reset = nil },
+		"Rows is missing":      func(h *Harness) { h.Rows = nil },
+		"cannot be Convergent": func(h *Harness) { h.Convergent, h.InTransaction = true, true },
+		"its own store":        func(h *Harness) { h.InTransaction = true },
+		"claims deletes": func(h *Harness) {
+			h.Skip = map[string]string{"L25": "x", "L35": "x", "L36": "x", "L58": "x", "L59": "x"}
+		},
+		"declare NotAtomic": func(h *Harness) { h.Skip = map[string]string{"L45": "x"} },
+		"claims fencing": func(h *Harness) {
+			h.Skip = map[string]string{"L13": "x", "L29": "x", "L32": "x", "L56": "x", "L61": "x"}
+		},
+		"declare KeyedOnly":      func(h *Harness) { h.Skip = map[string]string{"L26": "x"} },
+		"declare WholeRows":      func(h *Harness) { h.Skip = map[string]string{"L58": "x"} },
+		"cannot be KeyedOnly":    func(h *Harness) { h.KeyedOnly, h.NoDeletes = true, true },
 		"Harness.Letters is not": func(h *Harness) { h.Letters = nil },
 		`"L99", which does not`:  func(h *Harness) { h.Skip = map[string]string{"L99": "why"} },
 		"no reason for L01":      func(h *Harness) { h.Skip = map[string]string{"L01": " "} },
