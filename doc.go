@@ -5,11 +5,13 @@
 //
 //	changelog                kind, mode, type, schema, value, row, change, position; net effect per key
 //	changelog/ddl            a Flink CREATE TABLE becomes schema, key, connector and format options
+//	changelog/explain        what EXPLAIN CHANGELOG_MODE says of a job, judged by its table
 //	changelog/format         assembly of kafka and upsert-kafka records from a table and the formats that are passed
 //	changelog/format/json    Flink's json format, by a scanner driven by the schema
 //	changelog/format/raw     Flink's raw format
 //	changelog/format/csv     Flink's csv format
 //	changelog/format/avro    Flink's avro format, whose messages have no schema
+//	changelog/format/protobuf Flink's protobuf format, over descriptors in place of Java classes
 //	changelog/format/debezium Flink's debezium-json format
 //	changelog/format/canal   Flink's canal-json format; beside it maxwell and ogg
 //	sink                     Committer, Store, Coordinator, guarantees, error classes

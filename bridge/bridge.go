@@ -35,7 +35,10 @@ type Bridge struct {
 // New makes a bridge of a name, what to read and where to write. It checks all settings at once, and reaches no server; nil options
 // are the defaults. An error is a [sink.ErrConfig].
 func New(name string, in Input, to sink.Sink, o *Options) (*Bridge, error) {
-	in, err := transformed(name, in, o)
+	in, err := promised(name, in, o)
+	if err == nil {
+		in, err = transformed(name, in, o)
+	}
 	if err != nil {
 		return nil, err
 	}

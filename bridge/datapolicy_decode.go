@@ -18,7 +18,7 @@ import (
 func (d *decoder) message(part *partition, r record, before int64) error {
 	n := d.ld.batch.Len()
 	if err := d.record(r); err != nil {
-		if d.l.r.o.OnData == Halt {
+		if d.l.r.o.OnData == Halt || outage(err) {
 			return err
 		}
 		d.setAside(part, r, before, 1, dataError(part, r, err), nil)

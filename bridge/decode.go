@@ -241,7 +241,23 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 		left -= n
 		d.ld.bytes += n
 		before := d.ld.batch.Len()
-		if err := d.message(c.part, r, s.records); err != nil {
+		err := d.message(c.part, r, s.records)
+		for try := 1; outage(err); try++ {
+			if try == 1 { // what came before does not wait with it
+				d.ld.bytes -= n
+				if !d.hand(ctx) {
+					return false
+				}
+				s = d.ld.span(&c)
+				d.ld.bytes += n
+			}
+			if !d.await(ctx, &c, err, try) {
+				return ctx.Err() == nil
+			}
+			before = d.ld.batch.Len()
+			err = d.message(c.part, r, s.records)
+		}
+		if err != nil {
 			s.to, s.leader = max(s.to, r.Offset), r.LeaderEpoch // what lies before it holds no record; for the epoch see tail.start
 			d.fail(c, r, err)
 			return d.hand(ctx)

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/sinktest"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // fences remembers what Hooks.Fenced told.
@@ -243,4 +246,79 @@ func TestAcquire_AfterALongPause(t *testing.T) {
 	heir.end()
 	zombie.stop()
 	<-zombie.done
+}
+
+// commits is a target whose Commit fails the way it is told to.
+type commits struct {
+	*target
+	fail func() error
+}
+
+func (s commits) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
+	c, err := s.target.Lane(ctx, l)
+	return failingCommit{c, s.fail}, err
+}
+
+type failingCommit struct {
+	sink.Committer
+	fail func() error
+}
+
+func (c failingCommit) Commit(ctx context.Context, r sink.Committable) error {
+	if err := c.fail(); err != nil {
+		return err
+	}
+	return c.Committer.Commit(ctx, r)
+}
+
+// A coordinator that waits for its sink pauses its partitions. If it is fenced meanwhile, by a group that does not confirm it, the one that
+// acquires them in the next session has not paused anything, and reads them.
+func TestFenced_WhilePaused(t *testing.T) {
+	k, g := newCluster(t, 1), newTarget()
+	k.put(0, "a")
+	var armed, denies atomic.Bool
+	var tries, beats atomic.Int32
+	k.c.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		k.c.KeepControl()
+		beats.Add(1)
+		if !denies.CompareAndSwap(true, false) {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
+		resp.ErrorCode = kerr.IllegalGeneration.Code
+		return resp, nil, true
+	})
+	s := commits{g, func() error {
+		switch {
+		case !armed.Load():
+			return nil
+		case tries.Add(1) == 1:
+			return &sink.Error{Op: "commit", Class: sink.ErrTransient, Err: errors.New("away")}
+		}
+		armed.Store(false)
+		denies.Store(true)
+		return &sink.Error{Op: "commit", Class: sink.ErrFenced, Err: errors.New("made up")}
+	}}
+	var f fences
+	o := options(g, kgo.HeartbeatInterval(20*time.Second), kgo.SessionTimeout(time.Minute)) // so that it is the lane that is denied
+	o.Watch = time.Hour
+	o.backoff = func(int) time.Duration { return time.Millisecond }
+	o.Hooks.Fenced = f.note
+	b, err := New("test", k.input(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, b)
+	g.wantValues(t, []string{"a"}, r)
+	until(t, "the heartbeat that the client sends soon after it joined", func() bool { return beats.Load() > 0 }, r)
+	armed.Store(true)
+	k.put(0, "b")
+	until(t, "a fence", func() bool { return f.count() == 1 }, r)
+	if tries.Load() < 2 || denies.Load() {
+		t.Fatalf("fenced after %d tries, not because the group denied it", tries.Load())
+	}
+	k.put(0, "c")
+	r.b.cur.cl.ForceRebalance()
+	g.wantValues(t, []string{"a", "b", "c"}, r)
+	r.end()
 }

@@ -102,12 +102,24 @@ func (f *fetcher) poll(ctx context.Context) error {
 	}
 }
 
-// rouse has the client look whether there is something to fetch. It should know, and once in many thousand seeks it does not (kgo 1.22.3): SetOffsets
-// ends its fetch session and begins another one, and tells each broker's fetch loop. A loop that was started in the old session and has not
-// yet counted itself in (loopFetch, between loadSession and incWorker) notes that there is more to do, then finds its session over and
-// ends, note and all. Nothing tells it again: no metadata update, and no poll. So a bridge would be assigned its partitions, save where
-// they begin, and stand there for ever. To resume nothing changes nothing, and tells every loop; one that is at work goes round once more.
-func (f *fetcher) rouse() { f.cl.ResumeFetchPartitions(nil) }
+// rouse tells the client again which partitions to fetch. It should know, but once in many thousand seeks it does not (kgo 1.22.3): SetOffsets
+// ends its fetch session, begins another one, and tells the fetch loop of each broker. A loop that was started in the old session and has
+// not yet counted itself in (loopFetch, between loadSession and incWorker) notes that there is more to do, then finds its session over and
+// ends, note and all. Nothing would tell it again, no metadata update and no poll: the partitions are assigned, where they begin is
+// saved, and then the bridge stands for ever. A loop that is at work goes round once more, which costs nothing.
+func (f *fetcher) rouse() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fetched := make(map[string][]int32)
+	for p, part := range f.parts {
+		if part.holds == 0 {
+			fetched[p.Topic] = append(fetched[p.Topic], p.Partition)
+		}
+	}
+	if len(fetched) > 0 {
+		f.cl.ResumeFetchPartitions(fetched)
+	}
+}
 
 // take hands the records of one partition to its lane.
 func (f *fetcher) take(t kgo.FetchTopic, p kgo.FetchPartition) error {

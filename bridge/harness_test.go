@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -279,9 +280,33 @@ func (r *running) wait() error {
 	case <-r.done:
 		return r.err
 	case <-time.After(patience):
-		r.t.Fatalf("Run did not return; status %+v", r.b.Status())
+		r.t.Fatalf("Run did not return: %s", r.describe())
 		return nil
 	}
+}
+
+// describe says what tells why a bridge stands still: what it holds of each partition, what its client fetches, and where its goroutines are.
+func (r *running) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "status %+v\n", r.b.Status())
+	r.b.mu.Lock()
+	cur := r.b.cur
+	r.b.mu.Unlock()
+	if cur != nil {
+		cur.f.mu.Lock()
+		for p, part := range cur.f.parts {
+			fmt.Fprintf(&b, "%s: holds %b, epoch %d, next %d, read %d, saved %d, last %d, taken %d, trouble %q\n",
+				p, part.holds, part.epoch.Load(), part.next, part.read, part.saved, part.last, part.taken, part.trouble)
+		}
+		for _, l := range cur.lanes {
+			fmt.Fprintf(&b, "lane %d: %d bytes queued\n", l.n, l.queue.size())
+		}
+		fmt.Fprintf(&b, "seeks %d, the client has %d records and pauses %v\n", len(cur.f.seeks), cur.cl.BufferedFetchRecords(), cur.cl.PauseFetchPartitions(nil))
+		cur.f.mu.Unlock()
+	}
+	stacks := make([]byte, 1<<20)
+	b.Write(stacks[:runtime.Stack(stacks, true)])
+	return b.String()
 }
 
 // end stops the bridge and demands a graceful stop.
@@ -314,7 +339,7 @@ func until(t *testing.T, what string, ok func() bool, rs ...*running) {
 		case <-tick.C:
 		case <-limit:
 			for _, r := range rs {
-				t.Logf("status %+v", r.b.Status())
+				t.Log(r.describe())
 			}
 			t.Fatalf("waiting for %s", what)
 		}

@@ -202,6 +202,7 @@ func (l *lane) renew(cause error) error {
 		return err
 	}
 	l.r.f.stopReading(slices.Collect(maps.Values(l.held))...)
+	source{l}.Resume(slices.Collect(maps.Keys(l.held))...) // what the old coordinator paused while it waited for its sink, the new one does not know of
 	clear(l.pending)
 	maps.Copy(l.orphans, l.held)
 	l.dropped()

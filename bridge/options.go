@@ -131,6 +131,11 @@ type Options struct {
 	// and a row can be lost for good. Set it if each row's changes are in one partition in spite of that: records that have a
 	// key which the table does not declare, as those of Debezium itself have. Defaults to false: refused at start.
 	Unordered bool
+	// Promise is the mode that the plan of the job writes (changelog/explain reads it of EXPLAIN CHANGELOG_MODE). A record of another kind, such as a delete in a topic of a job
+	// that makes none, is then a data error, with which OnData deals: at the first one it is clear that another job writes to the topic, or that
+	// the job was changed. An upsert topic does not tell an insert from an update, so a promise of [I] finds deletes there only. It sees
+	// records before Filter does. Defaults to 0: what the format can carry is taken.
+	Promise changelog.Mode
 	// Filter lets only rows through that pass, as WHERE does. With Map it sees the rows before they are mapped. Defaults to nil: every row.
 	Filter *Filter
 	// Map makes rows of another table, as SELECT does; the sink gets that table. Defaults to nil: rows as they are decoded.

@@ -49,7 +49,8 @@ type Decoder interface {
 	// Table returns the table whose rows are decoded.
 	Table() *Table
 	// Decode appends the changes of r, zero or more, to b, with their positions set. Rows may point into r.Key and r.Value;
-	// b.Pin counts that. An error is a *DataError with all coordinates, and b holds the changes it held before.
+	// b.Pin counts that. An error is a *DataError with all coordinates, or an *UnavailableError where nothing is wrong with r and
+	// another system that it takes did not answer; b holds the changes it held before.
 	// A Decoder is safe for use by several goroutines, each with its own batch.
 	Decode(b *Batch, r *Record) error
 }
@@ -66,7 +67,7 @@ type Encoder interface {
 type PayloadDecoder interface {
 	// DecodePayload appends one change for each row that the payload holds, zero or more, with Kind and Row set. Rows are
 	// b.NewRow(), as wide as the table; only the columns the decoder was made for are filled. payload is not null; rows may
-	// point into it. r is the record it is part of. An error is a *DataError; its Field and Reason suffice, and what was appended
+	// point into it. r is the record it is part of. An error is a *DataError; its Field and Reason suffice; or an *UnavailableError. What was appended
 	// before it does no harm: the caller drops it. A change whose Row is nil is Flink's null row, which only a lenient decoder of a
 	// format that has it (json) hands on; what becomes of it is the record's business.
 	DecodePayload(b *Batch, payload []byte, r *Record) error
@@ -97,6 +98,7 @@ type Payload struct {
 	Names   []string          // their names in the payload (key.fields-prefix taken off), one for each of Columns
 	Options map[string]string // the format's options by Flink's names, prefix taken off ("ignore-parse-errors")
 	Key     bool              // a key, rather than a value
+	Topic   string            // the table's topic, "" where it has none or several
 	Lenient bool              // Flink's silent guesses instead of errors
 }
 

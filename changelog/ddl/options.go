@@ -102,7 +102,7 @@ func SecretName(key string) bool {
 // secretValue reports whether a value looks like one that holds a secret under a name that does not tell.
 func secretValue(v string) bool {
 	l := strings.ToLower(v)
-	if strings.Contains(l, "password=") || strings.Contains(l, "loginmodule") || strings.Contains(l, "private key-----") {
+	if strings.Contains(l, "password=") || strings.Contains(l, "auth.user.info") || strings.Contains(l, "auth.token") || strings.Contains(l, "loginmodule") || strings.Contains(l, "private key-----") {
 		return true
 	}
 	// https://user:password@host

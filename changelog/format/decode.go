@@ -49,12 +49,26 @@ func (d *Decoder) pinned(r *changelog.Record) int {
 
 // located gives an error the record's coordinates.
 func located(err error, r *changelog.Record) error {
+	if out, ok := unavailable(err, r.Partition, r.Offset); ok {
+		return out
+	}
 	var de *changelog.DataError
 	if !errors.As(err, &de) {
 		de = &changelog.DataError{Reason: "cannot be decoded", Err: err}
 	}
 	de.Partition, de.Offset = r.Partition, r.Offset
 	return de
+}
+
+// unavailable reports whether nothing is wrong with a message or a change, but with a system that it takes.
+func unavailable(err error, p changelog.Partition, offset int64) (error, bool) {
+	var out *changelog.UnavailableError
+	if !errors.As(err, &out) {
+		return nil, false
+	}
+	at := *out // which others may hold too
+	at.Partition, at.Offset = p, offset
+	return &at, true
 }
 
 func dataError(part, field, reason string) *changelog.DataError {

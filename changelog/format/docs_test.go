@@ -1,6 +1,7 @@
 package format_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"os"
 	"strings"
@@ -58,6 +59,13 @@ func docValue(cell string) []byte {
 		return nil
 	case "(empty)":
 		return []byte{}
+	}
+	if digits, ok := strings.CutPrefix(code(cell), "hex "); ok {
+		out, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+		if err != nil {
+			panic(err)
+		}
+		return out
 	}
 	return []byte(strings.ReplaceAll(code(cell), " + line end + ", "\n"))
 }

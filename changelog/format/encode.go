@@ -42,14 +42,14 @@ func NewEncoder(t *ddl.Table, formats []changelog.Format, o *Options) (*Encoder,
 	errs := []error{writable(t)}
 	var valueErr error
 	e.value, valueErr = c.value.format.NewEncoder(changelog.Payload{
-		Table: e.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient,
+		Table: e.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient, Topic: topic(t),
 	})
 	if valueErr != nil {
 		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, valueErr))
 	}
 	if c.key.format != nil {
 		e.keyColumns = c.key.columns
-		p := changelog.Payload{Table: e.table, Columns: c.key.columns, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient}
+		p := changelog.Payload{Table: e.table, Columns: c.key.columns, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient, Topic: topic(t)}
 		e.key, err = c.key.format.NewEncoder(p)
 		if err != nil && valueErr != nil {
 			p.Options = nil
@@ -94,14 +94,26 @@ func writable(t *ddl.Table) error {
 	return errors.Join(errs...)
 }
 
+// topic returns the topic of a table that has one.
+func topic(t *ddl.Table) string {
+	list := splitList(t.Options["topic"])
+	if len(list) != 1 {
+		return ""
+	}
+	return list[0]
+}
+
 // Table returns the table whose rows are encoded.
 func (e *Encoder) Table() *changelog.Table { return e.table }
 
 // Encode implements [changelog.Encoder]. On 'upsert-kafka' a -D, and a -U, is a null value under its key; on 'kafka' the value's format says
 // what a kind becomes. Where the table has a METADATA column 'timestamp' that is not VIRTUAL and not NULL, it sets r.Timestamp too. An
-// error is a *changelog.DataError with the change's own coordinates, and what r holds then means nothing.
+// error is a *changelog.DataError with the change's own coordinates, or a *changelog.UnavailableError, and what r holds then means nothing.
 func (e *Encoder) Encode(r *changelog.Record, c *changelog.Change) error {
 	if err := e.encode(r, c); err != nil {
+		if out, ok := unavailable(err, c.Partition, c.Offset); ok {
+			return out
+		}
 		var de *changelog.DataError
 		if !errors.As(err, &de) {
 			de = &changelog.DataError{Reason: "cannot be encoded", Err: err}

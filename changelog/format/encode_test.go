@@ -24,6 +24,10 @@ var notWritten = map[string]string{
 	"ogg_real":      "GoldenGate wrote it, with members that Flink never writes",
 }
 
+// defaulted are cases that are read as defaults where a field is absent, as Flink reads them; 'optional' fields and the members of a oneof are written
+// where they have a value, so that what was read is not what was written. Package protobuf has a test of the rows that were written.
+var defaulted = map[string]bool{"protobuf_types": true, "protobuf_read_defaults": true}
+
 // lossy are values that a decoder cannot read as they were written, as Flink's cannot.
 var lossy = map[string]*strings.Replacer{
 	"canal_types":    strings.NewReplacer(`:-0.0,`, `:0.0,`),
@@ -48,6 +52,9 @@ func TestEncode_AsFlinkWrote(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if defaulted[name] {
+				t.Skip("what is absent is read as its default")
 			}
 			if _, failed := failing(t, dir); len(failed) > 0 {
 				t.Skip("Flink could not read what it wrote: see TestEncode_WhatFlinkCannotRead")

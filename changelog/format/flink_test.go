@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,12 +16,16 @@ import (
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/changelog/format"
 	"github.com/flinksink/flinksink/changelog/format/avro"
+	"github.com/flinksink/flinksink/changelog/format/avroconfluent"
 	"github.com/flinksink/flinksink/changelog/format/canal"
 	"github.com/flinksink/flinksink/changelog/format/csv"
 	"github.com/flinksink/flinksink/changelog/format/debezium"
+	"github.com/flinksink/flinksink/changelog/format/debeziumavro"
+	"github.com/flinksink/flinksink/changelog/format/internal/registry/registrytest"
 	jsonformat "github.com/flinksink/flinksink/changelog/format/json"
 	"github.com/flinksink/flinksink/changelog/format/maxwell"
 	"github.com/flinksink/flinksink/changelog/format/ogg"
+	"github.com/flinksink/flinksink/changelog/format/protobuf"
 	"github.com/flinksink/flinksink/changelog/format/raw"
 	"github.com/flinksink/flinksink/internal/capture"
 	"github.com/flinksink/flinksink/internal/rowtext"
@@ -29,7 +34,16 @@ import (
 // flinkDir holds topics that Flink 2.2 wrote, with what Flink read from them.
 const flinkDir = "../../testdata/flink"
 
-var formats = []changelog.Format{avro.Format{}, canal.Format{}, csv.Format{}, debezium.Format{}, jsonformat.Format{}, maxwell.Format{}, ogg.Format{}, raw.Format{}}
+var formats = []changelog.Format{avro.Format{}, avroconfluent.Format{HTTP: captured}, debeziumavro.Format{HTTP: captured}, canal.Format{}, csv.Format{}, debezium.Format{}, jsonformat.Format{}, maxwell.Format{}, ogg.Format{}, protobuf.Format{Files: protoFiles()}, raw.Format{}}
+
+// captured answers as the registry did when the topics were written.
+var captured = func() *http.Client {
+	g, err := registrytest.Load(flinkDir)
+	if err != nil {
+		panic(err)
+	}
+	return g.Client()
+}()
 
 // table reads the DDL of a case. One made by CREATE TABLE AS has its columns in what SHOW CREATE TABLE printed only.
 func table(t testing.TB, dir string) *ddl.Table {
@@ -362,7 +376,7 @@ var refused = map[string]bool{
 
 // By default a message gives Flink's rows or an error; lenient, Flink's rows, and an error where Flink has one.
 func TestDecode_OddMessages(t *testing.T) {
-	for _, name := range []string{"json", "upsert-kafka", "raw", "debezium-json", "avro", "avro-json", "avro-more", "canal-json", "canal-json-more", "csv", "csv-more", "maxwell-json", "maxwell-json-more", "ogg-json", "ogg-json-more"} {
+	for _, name := range []string{"json", "upsert-kafka", "raw", "protobuf", "protobuf-more", "debezium-json", "avro", "avro-json", "avro-more", "avro-confluent", "avro-confluent-more", "debezium-avro-confluent", "debezium-avro-confluent-more", "canal-json", "canal-json-more", "csv", "csv-more", "maxwell-json", "maxwell-json-more", "ogg-json", "ogg-json-more"} {
 		t.Run(name, func(t *testing.T) {
 			f, err := os.Open(filepath.Join(flinkDir, "odd", name+".jsonl"))
 			if err != nil {

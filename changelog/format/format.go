@@ -70,7 +70,7 @@ func New(t *ddl.Table, formats []changelog.Format, o *Options) (*Decoder, error)
 	var errs []error
 	var valueErr error
 	d.value, valueErr = c.value.format.NewDecoder(changelog.Payload{
-		Table: d.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient,
+		Table: d.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient, Topic: topic(t),
 	})
 	if valueErr != nil {
 		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, valueErr))
@@ -83,7 +83,7 @@ func New(t *ddl.Table, formats []changelog.Format, o *Options) (*Decoder, error)
 			d.keyTable.Schema.Columns = append(d.keyTable.Schema.Columns, c.schema.Columns[col])
 			own[i] = i
 		}
-		p := changelog.Payload{Table: d.keyTable, Columns: own, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient}
+		p := changelog.Payload{Table: d.keyTable, Columns: own, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient, Topic: topic(t)}
 		d.key, err = c.key.format.NewDecoder(p)
 		if err != nil && valueErr != nil {
 			p.Options = nil

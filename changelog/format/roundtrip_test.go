@@ -10,9 +10,11 @@ import (
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/avro"
+	"github.com/flinksink/flinksink/changelog/format/avroconfluent"
 	"github.com/flinksink/flinksink/changelog/format/canal"
 	"github.com/flinksink/flinksink/changelog/format/csv"
 	"github.com/flinksink/flinksink/changelog/format/debezium"
+	"github.com/flinksink/flinksink/changelog/format/debeziumavro"
 	jsonformat "github.com/flinksink/flinksink/changelog/format/json"
 	"github.com/flinksink/flinksink/changelog/format/maxwell"
 	"github.com/flinksink/flinksink/changelog/format/ogg"
@@ -54,6 +56,8 @@ func TestRoundTrip(t *testing.T) {
 		{maxwell.Format{}, jsonTypes, nil},
 		{ogg.Format{}, jsonTypes, map[string]string{"encode.ignore-null-fields": "true"}},
 		{avro.Format{}, avroTypes, nil},
+		{avroconfluent.Format{HTTP: captured}, avroTypes, map[string]string{"url": "http://localhost:8081", "subject": "trip"}},
+		{debeziumavro.Format{HTTP: captured}, avroTypes, map[string]string{"url": "http://localhost:8081", "subject": "trip"}},
 		{avro.Format{}, avroJSONTypes, map[string]string{"encoding": "json"}},
 		{csv.Format{}, csvTypes, map[string]string{"null-literal": "NULL"}},
 		{csv.Format{}, csvTypes, map[string]string{"null-literal": "NULL", "escape-character": `\`, "quote-character": "'", "field-delimiter": "|"}},

@@ -17,10 +17,12 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/changelog/format"
+	"github.com/flinksink/flinksink/changelog/format/internal/registry/registrytest"
 )
 
 // What is written here is read by Flink: odd/written.jsonl holds messages that the encoders wrote, with what Flink 2.2.0 read from them. It is made
-// by 'go test ./changelog/format -run TestWritten_ForFlink -written FILE', whose lines are then put to Flink's readers as those of odd are.
+// by 'go test ./changelog/format -run TestWritten_ForFlink -written FILE', whose lines are then put to Flink's readers as those of odd are,
+// with a registry of the schemas in FILE.schemas.json.
 var writtenFile = flag.String("written", "", "write messages for Flink to read into this file")
 
 // writtenTable is a table whose rows are written.
@@ -42,6 +44,8 @@ var writtenTables = []writtenTable{
 	{"csv", csvTypes, map[string]string{"null-literal": "NULL", "escape-character": "^", "quote-character": "é", "field-delimiter": `\t`, "array-element-delimiter": "#"}},
 	{"avro", avroTypes, map[string]string{}},
 	{"avro", avroJSONTypes, map[string]string{"encoding": "json"}},
+	{"avro-confluent", avroTypes, map[string]string{"url": "http://localhost:8081", "subject": "written"}},
+	{"debezium-avro-confluent", avroTypes, map[string]string{"url": "http://localhost:8081", "subject": "written"}},
 }
 
 func (w *writtenTable) ddl() (columns string, with map[string]string) {
@@ -110,6 +114,13 @@ func TestWritten_ForFlink(t *testing.T) {
 		}
 	}
 	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(captured.Transport.(*registrytest.Registry).Schemas())
+	if err == nil {
+		err = os.WriteFile(*writtenFile+".schemas.json", text, 0o644)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	exitConfig = 2 // the command line, or a setting that cannot work
 )
 
-var errNoCommand = errors.New("a command is missing: read, run, replay, positions, letters, check or version")
+var errNoCommand = errors.New("a command is missing: read, run, replay, positions, letters, check, explain or version")
 
 // configError says which setting is wrong, and the cure.
 type configError struct {
@@ -69,6 +69,8 @@ var flags = strings.NewReplacer(
 	"Options.AllowMissedDeletes", "--allow-missed-deletes",
 	"Options.HaltWhenFenced", "--halt-when-fenced",
 	"kgo.SeedBrokers", "--brokers",
+	"Format.Files", "--proto",
+	"Options.Promise", "--plan",
 )
 
 // hide replaces secrets. Texts are built without them; this is for what a library puts into one.

@@ -7,7 +7,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, c := range []string{"", "read", "run", "replay", "positions", "positions show", "positions set", "positions reset", "positions skip", "letters", "check", "version"} {
+	for _, c := range []string{"", "read", "run", "replay", "positions", "positions show", "positions set", "positions reset", "positions skip", "letters", "check", "explain", "version"} {
 		t.Run("flinksink "+c, func(t *testing.T) {
 			args := append(strings.Fields(c), "--help")
 			got := command(t, args...)
@@ -29,7 +29,7 @@ func TestHelp(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"", "flinksink: a command is missing: read, run, replay, positions, letters, check or version\nSee 'flinksink --help'.\n"},
+		{"", "flinksink: a command is missing: read, run, replay, positions, letters, check, explain or version\nSee 'flinksink --help'.\n"},
 		{"raed", "flinksink: unknown command \"raed\" for \"flinksink\"\nSee 'flinksink --help'.\n"},
 		{"read", "flinksink: required flag(s) \"ddl\" not set\nSee 'flinksink read --help'.\n"},
 		{"read --nope", "flinksink: unknown flag: --nope\nSee 'flinksink read --help'.\n"},
@@ -43,6 +43,9 @@ func TestUsageErrors(t *testing.T) {
 		{"positions moev", "flinksink: unknown command \"moev\" for \"flinksink positions\"\nSee 'flinksink positions --help'.\n"},
 		{"positions skip --store x a:0:1", "flinksink: required flag(s) \"bridge\" not set\nSee 'flinksink positions skip --help'.\n"},
 		{"positions skip --store x --bridge b a", "flinksink: \"a\": a position is written TOPIC:PARTITION:OFFSET, e.g. orders:3:1017\nSee 'flinksink positions skip --help'.\n"},
+		{"explain --ddl a", "flinksink: required flag(s) \"plan\" not set\nSee 'flinksink explain --help'.\n"},
+		{"explain --ddl a --plan b --to x", "flinksink: --to takes postgres, or a URL postgres://...; no other target is known\nSee 'flinksink explain --help'.\n"},
+		{"explain --ddl - --plan -", "flinksink: --plan and --ddl cannot both be standard input\nSee 'flinksink explain --help'.\n"},
 		{"check --bridge x --ddl a", "flinksink: required flag(s) \"to\" not set\nSee 'flinksink check --help'.\n"},
 		{"replay --ddl a", "flinksink: required flag(s) \"file\", \"to\" not set\nSee 'flinksink replay --help'.\n"},
 	} {

@@ -30,6 +30,7 @@ type runFlags struct {
 	missed    bool
 	halt      bool
 	data      dataFlags
+	plan      string
 }
 
 func (c *call) run() *cobra.Command {
@@ -72,6 +73,7 @@ dropped and counted; either way the bridge goes on, unless there are too many of
 	fs.BoolVar(&f.halt, "halt-when-fenced", false, "stop when another process has taken partitions over, or a position was moved by hand, instead of joining the group again")
 	fs.StringVar(&f.instance, "instance", "", "`ID` of this process among those of the bridge: after a crash it has its partitions back at once; it stays the same over restarts, and no two processes have the same")
 	f.data.add(cmd)
+	fs.StringVar(&f.plan, "plan", "", "`FILE` with what EXPLAIN CHANGELOG_MODE printed of the job: a record of a kind that its plan does not write is then a bad one (default: what the format can carry is taken)")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doRun(cmd, f) })
 	return cmd
 }
@@ -94,6 +96,10 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 		return err
 	}
 	d, err := decoder(t, &f.table)
+	if err != nil {
+		return err
+	}
+	promise, err := c.promise(cmd, f.plan, t, &f.table)
 	if err != nil {
 		return err
 	}
@@ -121,6 +127,7 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 		Lanes:      f.lanes,
 		UntilEnd:   f.untilEnd,
 		Unordered:  f.unordered,
+		Promise:    promise,
 
 		AllowMissedDeletes: f.missed,
 		HaltWhenFenced:     f.halt,

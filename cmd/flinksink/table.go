@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/changelog/format"
 	"github.com/flinksink/flinksink/changelog/format/all"
+	"github.com/flinksink/flinksink/changelog/format/protobuf"
 )
 
 // bootstrap is the option that names the brokers.
@@ -22,6 +25,7 @@ const bootstrap = "properties.bootstrap.servers"
 type tableFlags struct {
 	ddl, name string
 	lenient   bool
+	proto     []string
 }
 
 func (f *tableFlags) add(cmd *cobra.Command) {
@@ -29,6 +33,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.ddl, "ddl", "", "`FILE` with the Flink CREATE TABLE, as it was written or as SHOW CREATE TABLE prints it; - is standard input (required)")
 	fs.StringVar(&f.name, "table", "", "which `TABLE` of the file; not needed when the file creates one table only")
 	fs.BoolVar(&f.lenient, "lenient", false, "guess where Flink guesses silently, instead of reporting a bad record")
+	fs.StringArrayVar(&f.proto, "proto", nil, "`PATH` of the messages of format 'protobuf': a .proto file, a folder of them, or a descriptor set; may be repeated (default: the paths in FLINKSINK_PROTO)")
 	cmd.MarkFlagRequired("ddl")
 }
 
@@ -108,9 +113,38 @@ func (c *call) secret(s string) {
 	}
 }
 
+// protoPaths is the environment variable that says what --proto says, as a list like PATH.
+const protoPaths = "FLINKSINK_PROTO"
+
+// formats are all formats; that of protobuf knows the messages that were named.
+func (f *tableFlags) formats() ([]changelog.Format, error) {
+	formats := all.Formats()
+	paths, flag := f.proto, "--proto"
+	if len(paths) == 0 {
+		paths, flag = filepath.SplitList(os.Getenv(protoPaths)), protoPaths
+	}
+	if len(paths) == 0 {
+		return formats, nil
+	}
+	files, err := protobuf.Load(context.Background(), paths...)
+	if err != nil {
+		return nil, config("%s: %w", flag, err)
+	}
+	for i := range formats {
+		if _, ok := formats[i].(protobuf.Format); ok {
+			formats[i] = protobuf.Format{Files: files}
+		}
+	}
+	return formats, nil
+}
+
 // decoder makes the decoder of t's records.
 func decoder(t *ddl.Table, f *tableFlags) (changelog.Decoder, error) {
-	d, err := format.New(t, all.Formats(), &format.Options{Lenient: f.lenient})
+	formats, err := f.formats()
+	if err != nil {
+		return nil, err
+	}
+	d, err := format.New(t, formats, &format.Options{Lenient: f.lenient})
 	if err != nil {
 		return nil, config("--ddl %s: table %s: %w", f.ddl, t.Name(), err)
 	}

@@ -136,6 +136,7 @@ func (l *loop) take(ctx context.Context, fetches kgo.Fetches, before map[changel
 		return nil
 	}
 	*due = time.Now().Add(l.interval)
+	l.cl.ResumeFetchPartitions(nil) // resumes nothing, and wakes the client, which may miss (kgo 1.22.3, once in many thousands) that SetOffsets gave it something to fetch
 	_, err := l.c.Checkpoint(ctx)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/flinkavro"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
 )
 
@@ -27,7 +28,7 @@ var optionNames = []string{"encoding", "timestamp_mapping.legacy"}
 
 // column is one of the payload.
 type column struct {
-	plan
+	plan  flinkavro.Plan
 	slot  int    // where in the row its value goes
 	name  string // in the table
 	field string // in the payload
@@ -62,8 +63,8 @@ func (f Format) columns(p changelog.Payload) (out []column, json bool, err error
 	}
 	for k, i := range p.Columns {
 		c := &p.Table.Schema.Columns[i]
-		plan, err := newPlan(&c.Type, place{legacy: legacy, record: rootName + "_" + p.Names[k]})
-		if err := errors.Join(checkName(p.Names[k]), err); err != nil {
+		plan, err := flinkavro.NewPlan(&c.Type, flinkavro.Options{Legacy: legacy, Record: flinkavro.RootName + "_" + p.Names[k]})
+		if err := errors.Join(flinkavro.CheckName(p.Names[k]), err); err != nil {
 			errs = append(errs, fmt.Errorf("%s: column %s: %w", f.Name(), c.Name, err))
 		}
 		out = append(out, column{plan, i, c.Name, p.Names[k]})
@@ -90,7 +91,7 @@ func (f Format) NewEncoder(p changelog.Payload) (changelog.PayloadEncoder, error
 		return nil, err
 	}
 	if json {
-		return &jsonEncoder{encoder: encoder{columns, p.Lenient}}, nil
+		return &jsonEncoder{encoder: encoder{columns, flinkavro.Writer{Lenient: p.Lenient}}}, nil
 	}
-	return &encoder{columns, p.Lenient}, nil
+	return &encoder{columns, flinkavro.Writer{Lenient: p.Lenient}}, nil
 }

@@ -6,36 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/flinkavro"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
 )
-
-// rootName is the name of the record that a table is; what is in it is named after its columns.
-const rootName = "org.apache.flink.avro.generated.record"
-
-// branch is what the JSON encoding calls the type of a union's second branch.
-func (p *plan) branch() string {
-	switch p.typ.Root {
-	case changelog.RootBoolean:
-		return "boolean"
-	case changelog.RootTinyInt, changelog.RootSmallInt, changelog.RootInt, changelog.RootDate, changelog.RootTime:
-		return "int"
-	case changelog.RootBigInt, changelog.RootTimestamp, changelog.RootTimestampLTZ:
-		return "long"
-	case changelog.RootFloat:
-		return "float"
-	case changelog.RootDouble:
-		return "double"
-	case changelog.RootChar, changelog.RootVarchar:
-		return "string"
-	case changelog.RootArray:
-		return "array"
-	case changelog.RootMap, changelog.RootMultiset:
-		return "map"
-	case changelog.RootRow:
-		return p.record
-	}
-	return "bytes"
-}
 
 // jsonEncoder writes Avro's JSON encoding. Flink keeps one of Avro's encoders for all messages, which puts a line feed before each but the
 // first.
@@ -72,22 +45,22 @@ func (e *jsonEncoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte
 }
 
 // json writes a value, in the object of its branch where its type is nullable.
-func (e *jsonEncoder) json(dst []byte, p *plan, v changelog.Value) ([]byte, *failure) {
-	if f := fits(p, v); f != nil {
+func (e *jsonEncoder) json(dst []byte, p *flinkavro.Plan, v changelog.Value) ([]byte, *failure) {
+	if f := flinkavro.Fits(p, v); f != nil {
 		return dst, f
 	}
 	if v.IsNull() {
 		return append(dst, "null"...), nil
 	}
-	if p.typ.NotNull {
+	if p.Type.NotNull {
 		return e.inner(dst, p, v)
 	}
-	dst = append(append(append(dst, '{', '"'), p.branch()...), '"', ':')
+	dst = append(append(append(dst, '{', '"'), p.Branch()...), '"', ':')
 	dst, f := e.inner(dst, p, v)
 	return append(dst, '}'), f
 }
 
-func (e *jsonEncoder) inner(dst []byte, p *plan, v changelog.Value) ([]byte, *failure) {
+func (e *jsonEncoder) inner(dst []byte, p *flinkavro.Plan, v changelog.Value) ([]byte, *failure) {
 	switch v.Kind() {
 	case changelog.KindBool:
 		return strconv.AppendBool(dst, v.Bool()), nil
@@ -106,7 +79,7 @@ func (e *jsonEncoder) inner(dst []byte, p *plan, v changelog.Value) ([]byte, *fa
 	case changelog.KindBytes:
 		return appendLatin(dst, v.Bytes())
 	case changelog.KindDecimal:
-		unscaled, f := unscaledBytes(p.typ, v)
+		unscaled, f := flinkavro.UnscaledBytes(p.Type, v)
 		if f != nil {
 			return dst, f
 		}
@@ -118,13 +91,13 @@ func (e *jsonEncoder) inner(dst []byte, p *plan, v changelog.Value) ([]byte, *fa
 				dst = append(dst, ',')
 			}
 			var f *failure
-			if dst, f = e.json(dst, p.elem, elem); f != nil {
+			if dst, f = e.json(dst, p.Elem, elem); f != nil {
 				return dst, f.AtElement(i)
 			}
 		}
 		return append(dst, ']'), nil
 	case changelog.KindMap:
-		entries, f := inHashOrder(v.Elems())
+		entries, f := flinkavro.InHashOrder(v.Elems())
 		if f != nil {
 			return dst, f
 		}
@@ -133,33 +106,33 @@ func (e *jsonEncoder) inner(dst []byte, p *plan, v changelog.Value) ([]byte, *fa
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			if dst, f = appendJSONText(dst, []byte(entries[i].key)); f != nil {
+			if dst, f = appendJSONText(dst, []byte(entries[i].Key)); f != nil {
 				return dst, f
 			}
-			if dst, f = e.json(append(dst, ':'), p.elem, entries[i].value); f != nil {
+			if dst, f = e.json(append(dst, ':'), p.Elem, entries[i].Value); f != nil {
 				return dst, f.At("[*]")
 			}
 		}
 		return append(dst, '}'), nil
 	case changelog.KindRow:
 		fields := v.Elems()
-		if len(fields) != len(p.fields) {
-			return dst, flinkjson.Misfit("the ROW does not have the fields of " + p.typ.String())
+		if len(fields) != len(p.Fields) {
+			return dst, flinkjson.Misfit("the ROW does not have the fields of " + p.Type.String())
 		}
 		dst = append(dst, '{')
 		for i := range fields {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst, _ = flinkjson.AppendString(dst, []byte(p.typ.Fields[i].Name))
+			dst, _ = flinkjson.AppendString(dst, []byte(p.Type.Fields[i].Name))
 			var f *failure
-			if dst, f = e.json(append(dst, ':'), &p.fields[i], fields[i]); f != nil {
-				return dst, f.At(p.typ.Fields[i].Name)
+			if dst, f = e.json(append(dst, ':'), &p.Fields[i], fields[i]); f != nil {
+				return dst, f.At(p.Type.Fields[i].Name)
 			}
 		}
 		return append(dst, '}'), nil
 	}
-	n, f := e.integer(v)
+	n, f := e.w.Integer(v)
 	return strconv.AppendInt(dst, n, 10), f
 }
 

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/flinkavro"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
 )
 
@@ -28,7 +29,7 @@ func (d *jsonDecoder) DecodePayload(b *changelog.Batch, payload []byte, _ *chang
 		return flinkjson.Misfit("the message is empty").Err()
 	}
 	return d.envelope.Read(b, payload, func(t *flinkjson.Tree, root *flinkjson.Node) *failure {
-		r := jsonReader{b: b, lenient: d.lenient, room: roomFloor + roomPerByte*len(payload)}
+		r := jsonReader{b: b, lenient: d.lenient, room: flinkavro.Room(payload)}
 		row := b.NewRow()
 		f := r.record(root, len(d.columns), func(i int) string { return d.columns[i].field }, true,
 			func(i int, n *flinkjson.Node, last bool) *failure {
@@ -110,9 +111,9 @@ func plain(n *flinkjson.Node) bool {
 }
 
 // value reads a value; of a type that is nullable, null or the object of its branch.
-func (r *jsonReader) value(p *plan, n *flinkjson.Node, dst *changelog.Value, last bool) *failure {
+func (r *jsonReader) value(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.Value, last bool) *failure {
 	*dst = changelog.Value{}
-	if p.typ.NotNull {
+	if p.Type.NotNull {
 		return r.inner(p, n, dst, last)
 	}
 	if n.Kind() == flinkjson.NodeNull {
@@ -128,8 +129,8 @@ func (r *jsonReader) value(p *plan, n *flinkjson.Node, dst *changelog.Value, las
 		}
 		return nil
 	}
-	if string(kid.Name()) != p.branch() {
-		return flinkjson.Misfit("a union has no such branch; the type is " + p.typ.String())
+	if string(kid.Name()) != p.Branch() {
+		return flinkjson.Misfit("a union has no such branch; the type is " + p.Type.String())
 	}
 	if n.Twice() {
 		return flinkjson.Refuse("a branch of a union is there twice")
@@ -145,9 +146,9 @@ func (r *jsonReader) value(p *plan, n *flinkjson.Node, dst *changelog.Value, las
 	return r.inner(p, kid, dst, last)
 }
 
-func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value, last bool) *failure {
-	misfit := func() *failure { return flinkjson.Misfit("not a value of type " + p.typ.String()) }
-	switch p.typ.Root {
+func (r *jsonReader) inner(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.Value, last bool) *failure {
+	misfit := func() *failure { return flinkjson.Misfit("not a value of type " + p.Type.String()) }
+	switch p.Type.Root {
 	case changelog.RootBoolean:
 		if n.Kind() != flinkjson.NodeTrue && n.Kind() != flinkjson.NodeFalse {
 			return misfit()
@@ -159,7 +160,7 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value, las
 			return misfit()
 		}
 		bits := 64
-		if p.typ.Root == changelog.RootFloat {
+		if p.Type.Root == changelog.RootFloat {
 			bits = 32
 		}
 		v, _ := strconv.ParseFloat(string(n.Text()), bits)
@@ -167,7 +168,7 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value, las
 			*dst = changelog.FloatValue(float32(v))
 		}
 		if math.IsInf(v, 0) {
-			return r.guess("beyond the range of " + p.typ.String() + "; Flink would read an infinity")
+			return r.guess("beyond the range of " + p.Type.String() + "; Flink would read an infinity")
 		}
 		return nil
 	case changelog.RootChar, changelog.RootVarchar:
@@ -184,11 +185,11 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value, las
 		if f != nil {
 			return f
 		}
-		if p.typ.Root != changelog.RootDecimal {
+		if p.Type.Root != changelog.RootDecimal {
 			*dst = changelog.BytesValue(raw)
 			return nil
 		}
-		return unscaled(raw, p.typ, dst, r.guess)
+		return flinkavro.Unscaled(raw, p.Type, dst, r.guess)
 	case changelog.RootArray:
 		if n.Kind() != flinkjson.NodeArray {
 			return misfit()
@@ -198,7 +199,7 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value, las
 		}
 		elems := r.b.NewValues(len(n.Kids()))
 		for i := range elems {
-			if f := r.value(p.elem, &n.Kids()[i], &elems[i], false); f != nil {
+			if f := r.value(p.Elem, &n.Kids()[i], &elems[i], false); f != nil {
 				return f.AtElement(i)
 			}
 		}
@@ -217,38 +218,38 @@ func (r *jsonReader) inner(p *plan, n *flinkjson.Node, dst *changelog.Value, las
 		pairs := r.b.NewValues(2 * len(kids))
 		for i := range kids {
 			pairs[2*i] = changelog.StringBytesValue(kids[i].Name())
-			if f := r.value(p.elem, &kids[i], &pairs[2*i+1], false); f != nil {
+			if f := r.value(p.Elem, &kids[i], &pairs[2*i+1], false); f != nil {
 				return f.At("[*]")
 			}
 		}
 		*dst = changelog.MapValue(pairs)
 		return nil
 	case changelog.RootRow:
-		if r.room -= len(p.fields); r.room < 0 {
+		if r.room -= len(p.Fields); r.room < 0 {
 			return flinkjson.Refuse("the row would take far more memory than the message; is it meant for this table?")
 		}
-		fields := r.b.NewValues(len(p.fields))
+		fields := r.b.NewValues(len(p.Fields))
 		*dst = changelog.RowValue(fields)
-		return r.record(n, len(fields), func(i int) string { return p.typ.Fields[i].Name }, last,
-			func(i int, n *flinkjson.Node, last bool) *failure { return r.value(&p.fields[i], n, &fields[i], last) })
+		return r.record(n, len(fields), func(i int) string { return p.Type.Fields[i].Name }, last,
+			func(i int, n *flinkjson.Node, last bool) *failure { return r.value(&p.Fields[i], n, &fields[i], last) })
 	}
 	return r.integer(p, n, dst)
 }
 
 // integer reads a number; a fraction is cut off, as Jackson's getIntValue does.
-func (r *jsonReader) integer(p *plan, n *flinkjson.Node, dst *changelog.Value) *failure {
+func (r *jsonReader) integer(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.Value) *failure {
 	bits := 32
-	if p.branch() == "long" {
+	if p.Branch() == "long" {
 		bits = 64
 	}
-	tooLarge := flinkjson.Misfit("beyond the range of " + p.typ.String())
+	tooLarge := flinkjson.Misfit("beyond the range of " + p.Type.String())
 	switch n.Kind() {
 	case flinkjson.NodeInt:
 		v, err := strconv.ParseInt(string(n.Text()), 10, bits)
 		if err != nil {
 			return tooLarge
 		}
-		return integer(p.typ, v, dst, r.guess)
+		return flinkavro.Integer(p.Type, v, dst, r.guess)
 	case flinkjson.NodeFloat:
 		x, err := strconv.ParseFloat(string(n.Text()), 64)
 		limit := math.Ldexp(1, bits-1)
@@ -262,9 +263,9 @@ func (r *jsonReader) integer(p *plan, n *flinkjson.Node, dst *changelog.Value) *
 		if f := r.guess("a number with a fraction or an exponent; Flink would read another integer"); f != nil {
 			return f
 		}
-		return integer(p.typ, v, dst, r.guess)
+		return flinkavro.Integer(p.Type, v, dst, r.guess)
 	}
-	return flinkjson.Misfit("not a value of type " + p.typ.String())
+	return flinkjson.Misfit("not a value of type " + p.Type.String())
 }
 
 // latin returns the bytes whose characters of ISO-8859-1 s has.

@@ -160,15 +160,16 @@ func (z *zombies) round(number int) {
 	}
 	if replaced {
 		// Of two processes with one instance id, one is thrown out.
-		z.await("one ends, woken at "+what, func() (bool, error) { return zombie.over() || heir.over(), nil })
+		z.await("one ends, woken at "+what, zombie.waking(func() (bool, error) { return zombie.over() || heir.over(), nil }))
 	} else {
-		z.await("the zombie has partitions again, woken at "+what, z.owns(zombie, false), zombie, heir)
+		z.await("the zombie has partitions again, woken at "+what, zombie.waking(z.owns(zombie, false)), zombie, heir)
 	}
 	if held && !zombie.over() {
 		// It has what it has now in a new generation; the old one ended in ErrFenced, whether it was in the middle of a checkpoint or idle.
-		z.await("the zombie was told that it is fenced, woken at "+what, func() (bool, error) {
+		// One that was stopped while it joined had no generation, and there is nothing to tell it.
+		z.await("the zombie was told that it is fenced, woken at "+what, zombie.waking(func() (bool, error) {
 			return zombie.over() || strings.Contains(zombie.out.String(), fencedWords), nil
-		})
+		}))
 	}
 	z.compare("the zombie was woken at "+what, zombie)
 	z.ends[z.outcome(zombie, heir, replaced)]++
@@ -178,6 +179,15 @@ func (z *zombies) round(number int) {
 		}
 	}
 	z.compare("zombie and heir have ended, "+what, zombie)
+}
+
+// waking wakes the process again whenever holds is asked: it says that it is at its step, and then stops itself. When the test has stopped and
+// woken it between the two, it stops after that.
+func (p *process) waking(holds func() (bool, error)) func() (bool, error) {
+	return func() (bool, error) {
+		_ = p.wake() // it may be over
+		return holds()
+	}
 }
 
 // outcome says what became of a zombie and its heir, and makes sure that whoever ended says why.

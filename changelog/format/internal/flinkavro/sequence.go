@@ -1,4 +1,4 @@
-package avro
+package flinkavro
 
 import (
 	"unicode/utf8"
@@ -6,8 +6,9 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 )
 
-// sequence reads the elements of an array, or if keyed the keys and values of a map, in blocks that an empty one ends.
-func (r *reader) sequence(elem *plan, keyed bool) ([]changelog.Value, *failure) {
+// sequence reads the elements of an array, or if keyed the keys and values of a map, in blocks that an empty one ends. With a step
+// it is the step that reads an element.
+func (r *Reader) sequence(elem *Plan, step *Step, keyed bool) ([]changelog.Value, *Failure) {
 	base := len(r.stack)
 	for index := 0; ; {
 		n, f := r.number(64)
@@ -26,7 +27,7 @@ func (r *reader) sequence(elem *plan, keyed bool) ([]changelog.Value, *failure) 
 		if n < 0 || n > int64(r.room) {
 			n = int64(r.room) + 1
 		}
-		if f := r.take(int(n)); f != nil {
+		if f := r.Take(int(n)); f != nil {
 			return nil, f
 		}
 		for end := index + int(n); index < end; index++ {
@@ -36,7 +37,13 @@ func (r *reader) sequence(elem *plan, keyed bool) ([]changelog.Value, *failure) 
 				}
 			}
 			var v changelog.Value
-			if f := r.value(elem, &v); f != nil {
+			var f *Failure
+			if step != nil {
+				f = r.step(step, &v)
+			} else {
+				f = r.Value(elem, &v)
+			}
+			if f != nil {
 				if keyed {
 					return nil, f.At("[*]")
 				}
@@ -55,7 +62,7 @@ func (r *reader) sequence(elem *plan, keyed bool) ([]changelog.Value, *failure) 
 }
 
 // key reads the key of a map's entry.
-func (r *reader) key(base int) *failure {
+func (r *Reader) key(base int) *Failure {
 	s, f := r.text()
 	if f == nil {
 		r.stack = append(r.stack, changelog.StringBytesValue(s))
@@ -64,12 +71,12 @@ func (r *reader) key(base int) *failure {
 }
 
 // distinct puts a later entry of one key in an earlier one's place, as Java's HashMap does.
-func (r *reader) distinct(pairs []changelog.Value) ([]changelog.Value, *failure) {
+func (r *Reader) distinct(pairs []changelog.Value) ([]changelog.Value, *Failure) {
 	at := make(map[string]int, len(pairs)/2)
 	kept := pairs[:0]
 	for i := 0; i < len(pairs); i += 2 {
 		if k, ok := at[pairs[i].Str()]; ok {
-			if f := r.guess("a map has a key twice"); f != nil {
+			if f := r.Guess("a map has a key twice"); f != nil {
 				return nil, f
 			}
 			kept[k+1] = pairs[i+1]
@@ -82,12 +89,12 @@ func (r *reader) distinct(pairs []changelog.Value) ([]changelog.Value, *failure)
 }
 
 // text reads a string.
-func (r *reader) text() ([]byte, *failure) {
-	s, f := r.bytes()
+func (r *Reader) text() ([]byte, *Failure) {
+	s, f := r.data()
 	if f != nil || utf8.Valid(s) {
 		return s, f
 	}
-	return replaceInvalid(s), r.guess("a text is not UTF-8; Flink would put U+FFFD there")
+	return replaceInvalid(s), r.Guess("a text is not UTF-8; Flink would put U+FFFD there")
 }
 
 // replaceInvalid puts one U+FFFD where Java's decoder does: for each longest run of bytes that could begin a character, and one for each other

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/changelog/explain"
+)
+
+// explainFlags are those of flinksink explain.
+type explainFlags struct {
+	table      tableFlags
+	plan       string
+	to         string
+	partitions int
+	unordered  bool
+}
+
+func (c *call) explain() *cobra.Command {
+	f := &explainFlags{}
+	cmd := &cobra.Command{
+		Use:   "explain --plan FILE --ddl FILE",
+		Short: "Say what a Flink plan will write to a table, and whether topic and target can take it",
+		Long: `explain reads what Flink's EXPLAIN CHANGELOG_MODE INSERT INTO ... printed (PLAN_ADVICE may stand beside CHANGELOG_MODE; a statement set is
+read too), or the planner's error, and says: which kinds of change reach the table, the first node of the plan that makes updates and
+the first that makes deletes, whether upsertMaterialize is on, whether connector, format and key of the table can carry it, and whether
+the target can take it. What is wrong comes with the cure. No server is asked.
+
+Each line says ok, note (worth knowing) or wrong. The last line is the mode that the plan promises; run --plan holds the topic to it.
+Exit status 1 when something is wrong, 2 when there is no plan in the text.`,
+		Example: `  flinksink explain --plan plan.txt --ddl orders.sql
+  sql-client.sh -f explain.sql | flinksink explain --plan - --ddl orders.sql --table per_customer --to postgres --partitions 3`,
+		Args: cobra.NoArgs,
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.plan, "plan", "", "`FILE` with what EXPLAIN printed; - is standard input (required)")
+	cmd.MarkFlagRequired("plan")
+	f.table.add(cmd)
+	fs.MarkHidden("lenient") // it reads no record
+	fs.StringVar(&f.to, "to", "", "`TARGET` to judge: postgres, or a URL of one, to which no connection is made (default: only the topic is judged)")
+	fs.IntVar(&f.partitions, "partitions", 0, "`NUMBER` of partitions of the topic (default: not known)")
+	fs.BoolVar(&f.unordered, "unordered", false, "as of run: accept a CDC topic of several partitions whose records have no key as far as the table says")
+	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doExplain(cmd, f) })
+	return cmd
+}
+
+func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
+	s := explain.Settings{Partitions: f.partitions, Unordered: f.unordered}
+	scheme, _, _ := strings.Cut(f.to, "://")
+	switch {
+	case scheme == "postgres", scheme == "postgresql":
+		s.Sink = explain.Postgres
+	case f.to != "":
+		c.secret(f.to)
+		return usage(errors.New("--to takes postgres, or a URL postgres://...; no other target is known"))
+	}
+	if f.partitions < 0 {
+		return usage(errors.New("--partitions has to be 1 or more"))
+	}
+	if f.plan == "-" && f.table.ddl == "-" {
+		return usage(errors.New("--plan and --ddl cannot both be standard input"))
+	}
+	t, err := c.load(cmd, &f.table, nil)
+	if err != nil {
+		return err
+	}
+	r, err := c.explained(cmd, f.plan, t, &f.table, s)
+	if err != nil {
+		return err
+	}
+	wrong, err := c.writeReport(cmd.OutOrStdout(), r)
+	switch {
+	case err != nil:
+		return err
+	case wrong == 1:
+		return errors.New("explain: one thing is wrong")
+	case wrong > 1:
+		return fmt.Errorf("explain: %d things are wrong", wrong)
+	}
+	return nil
+}
+
+// explained reads a plan, from a file or from standard input, and what it means for t.
+func (c *call) explained(cmd *cobra.Command, plan string, t *ddl.Table, f *tableFlags, s explain.Settings) (*explain.Report, error) {
+	var text []byte
+	var err error
+	if plan == "-" {
+		text, err = io.ReadAll(cmd.InOrStdin())
+	} else {
+		text, err = os.ReadFile(plan)
+	}
+	if err != nil {
+		return nil, config("--plan: %w", err)
+	}
+	formats, err := f.formats()
+	if err != nil {
+		return nil, err
+	}
+	r, err := explain.Check(string(text), t, formats, s)
+	if err != nil {
+		return nil, config("--plan %s: %w", plan, err)
+	}
+	return r, nil
+}
+
+// writeReport returns how many findings are wrong.
+func (c *call) writeReport(w io.Writer, r *explain.Report) (wrong int, err error) {
+	const width = 18 // of what stands before a text
+	for _, f := range r.Findings {
+		if f.Level == explain.Wrong {
+			wrong++
+		}
+		text := f.Text
+		if f.Cure != "" {
+			text += "\n" + f.Cure
+		}
+		text = hide(flags.Replace(text), c.secrets)
+		if _, err := fmt.Fprintf(w, "%-5s %-11s %s\n", f.Level, f.What, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", width))); err != nil {
+			return wrong, err
+		}
+	}
+	if m := r.Promise(); m != 0 {
+		if _, err := fmt.Fprintf(w, "the job writes %s\n", m); err != nil {
+			return wrong, err
+		}
+	}
+	return wrong, nil
+}
+
+// promise is the mode that the plan of run --plan promises.
+func (c *call) promise(cmd *cobra.Command, plan string, t *ddl.Table, f *tableFlags) (changelog.Mode, error) {
+	if plan == "" {
+		return 0, nil
+	}
+	r, err := c.explained(cmd, plan, t, f, explain.Settings{})
+	if err != nil {
+		return 0, err
+	}
+	for _, finding := range r.Findings {
+		if finding.Level == explain.Wrong {
+			return 0, config("--plan %s: %s: %s; see flinksink explain", plan, finding.What, finding.Text)
+		}
+	}
+	m := r.Promise()
+	if m == 0 {
+		return 0, config("--plan %s: the plan does not tell which kinds of change it holds: ask Flink for EXPLAIN CHANGELOG_MODE", plan)
+	}
+	return m, nil
+}
