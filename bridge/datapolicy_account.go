@@ -86,9 +86,13 @@ func (l *lane) settle(rep sink.Report) {
 	} else if rep.Counters.Applied > 0 {
 		l.spent = 0
 	}
+	untold := 0
 	for i := range l.current.aside {
-		l.tell(&l.current.aside[i])
+		if !l.tell(&l.current.aside[i]) {
+			untold++
+		}
 	}
+	l.tellMore(untold)
 	l.current = content{}
 	l.passed(rep.To)
 }
@@ -99,8 +103,8 @@ const (
 	logAtMost = 10
 )
 
-// tell tells hook and log of a message that is set aside for good.
-func (l *lane) tell(a *aside) {
+// tell tells hook and log of a message that is set aside for good. It reports whether it was logged.
+func (l *lane) tell(a *aside) bool {
 	if h := l.r.o.Hooks.DataError; h != nil {
 		h(a.err)
 	}
@@ -108,9 +112,9 @@ func (l *lane) tell(a *aside) {
 	if now.Sub(l.logged.since) >= logEvery {
 		l.logged.since, l.logged.n = now, 0
 	}
-	if l.logged.n == logAtMost {
+	if l.logged.n >= logAtMost {
 		l.logged.silent++
-		return
+		return false
 	}
 	l.logged.n++
 	args := []any{"bridge", l.r.name, "lane", l.n, "partition", a.pos.Partition.String(), "offset", a.pos.Offset, "changes", a.changes, "error", a.err}
@@ -123,6 +127,21 @@ func (l *lane) tell(a *aside) {
 		what = "flinksink: set a message aside as a dead letter"
 	}
 	l.r.log.Warn(what, args...)
+	return true
+}
+
+// tellMore logs how many messages of a checkpoint were not, once in each logEvery: what is left is counted by the next line.
+func (l *lane) tellMore(n int) {
+	if n = min(n, l.logged.silent); n == 0 || l.logged.n > logAtMost {
+		return
+	}
+	l.logged.n++
+	args := []any{"bridge", l.r.name, "lane", l.n}
+	if before := l.logged.silent - n; before > 0 {
+		args = append(args, "notLoggedBefore", before)
+	}
+	l.logged.silent = 0
+	l.r.log.Warn(fmt.Sprintf("flinksink: and %d more in this checkpoint", n), args...)
 }
 
 // withinBudget cuts a load before the first message that would make the checkpoint set aside more than the budget: there the lane halts.
@@ -191,7 +210,7 @@ func (b *bad) error(l *lane) error {
 	cure := "correct the table's definition or its format options if the record is as it should be"
 	if x := b.refusal; x != nil {
 		e.Op, e.Sink, e.Rejected = x.op, x.sink, []sink.Rejection{x.Rejection}
-		cure = "change the table so that it takes the row, if the row is as it should be"
+		cure = "change the table so that it takes the row, if the row is as it should be and a table can hold it"
 	}
 	if b.over {
 		e.Err = fmt.Errorf("%w; this checkpoint has set aside %d already, which is what Options.DataBudget (--data-budget) allows: so many in one checkpoint look like a wrong "+

@@ -287,6 +287,6 @@ func (f *fetcher) note(part *partition, read int64) {
 
 func recreated(at changelog.Position, found changelog.TopicID) error {
 	return fmt.Errorf("the topic was deleted and made again: the position is of topic id %s, the broker has topic id %s; its offsets mean other records. "+
-		"Read the new topic with a new bridge, or with this one from its start setting on, by 'flinksink positions reset %s:%d' for each partition, or the store's Reset; "+
-		"what only the old topic said stays in the target", at.TopicID, found, at.Topic, at.Partition.Partition)
+		"Read the new topic with a new bridge, or with this one from its start setting on, by 'flinksink positions reset' (of all that it reads; name the partitions, as in %s:%d, where that is more than this topic), "+
+		"or the store's Reset; what only the old topic said stays in the target", at.TopicID, found, at.Topic, at.Partition.Partition)
 }

@@ -371,12 +371,26 @@ func (l *lane) elsewhere() {
 	}
 	// A position is of the topic that has its id. One of a topic that was deleted and made anew says nothing about this one, however large
 	// its offset; whoever acquires the partition finds out and says so.
-	ids, err := l.r.f.topicIDs(ctx, slices.Sorted(maps.Keys(l.r.topics)))
+	topics := slices.Sorted(maps.Keys(l.r.topics))
+	ids, err := l.r.f.topicIDs(ctx, topics)
 	if err != nil {
 		l.r.log.Warn("flinksink: asking for topic ids", "bridge", l.r.name, "error", err)
 		return
 	}
+	left := end.left()
+	ends, err := listed(l.r.f.adm.ListEndOffsets(ctx, topics...))(left) // after the positions: a log only grows
+	if err != nil {
+		l.r.log.Warn("flinksink: asking for the ends of partitions", "bridge", l.r.name, "error", err)
+		return
+	}
 	for _, p := range st.Positions {
+		if !slices.Contains(left, p.Partition) {
+			continue
+		}
+		// Neither does one beyond the end of the log, which was cut off, or where a person set it.
+		if o, _ := ends.Lookup(p.Topic, p.Partition.Partition); p.Offset > o.Offset {
+			continue
+		}
 		if id := ids[p.Topic]; p.TopicID == (changelog.TopicID{}) || id == (changelog.TopicID{}) || p.TopicID == id {
 			end.saved([]changelog.Position{p.Position})
 		}

@@ -174,7 +174,9 @@ type Options struct {
 	OnData DataPolicy
 	// DataBudget bounds how many messages one checkpoint sets aside or skips under OnData; each refused change of a message counts. One
 	// more halts the bridge, with everything before it checkpointed: so many at once are more likely a wrong table definition than bad
-	// messages. What is set aside takes memory of ByteBudget, and so does not grow with this number. Defaults to 100.
+	// messages. A bridge that is started again begins a budget anew: a supervisor that restarts it each time it halts sets all of them
+	// aside after all, a budget's worth a time, so alert on the halt. What is set aside takes memory of ByteBudget, and so does not grow
+	// with this number. Defaults to 100.
 	DataBudget int
 	// Hooks observe; see there.
 	Hooks Hooks

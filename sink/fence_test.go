@@ -3,6 +3,7 @@ package sink_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,3 +92,34 @@ func TestCoordinator_TellsOfAFenceThatItSurvives(t *testing.T) {
 		t.Errorf("%d fences told, %d rows: want 1 and 7", fences, len(srv.Table(table.Name)))
 	}
 }
+
+// The store goes back while the process runs, and gives a number that was used: the lane is over with an error that says so.
+func TestCoordinator_StoreWentBack(t *testing.T) {
+	srv := sinktest.NewServer()
+	table := sinktest.Appended()
+	store := &swapped{Store: sinktest.NewStore(srv.Clone())}
+	c, err := sink.NewCoordinator(t.Context(), sink.Options{Bridge: "b", Source: &seekable{}, Tables: []*changelog.Table{table}, Store: store, Group: always{},
+		Backoff: func(int) time.Duration { return 0 }, Sinks: []sink.Declared{{Name: "s", Sink: sinktest.NewSink(sinktest.NewServer(), nil)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Assign(t.Context(), []changelog.Partition{zero}); err != nil {
+		t.Fatal(err)
+	}
+	store.Store = sinktest.NewStore(srv.Clone())
+	b, p := batchOf(table, 0, 7)
+	err = c.Write(t.Context(), b, p)
+	if err == nil {
+		_, err = c.Checkpoint(t.Context())
+	}
+	if sink.ClassOf(err) != sink.ErrLost || !strings.Contains(err.Error(), "the store went back") || !strings.Contains(err.Error(), "Start the bridge again") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+type swapped struct{ sink.Store }
+
+type always struct{}
+
+func (always) Generation() int32                     { return 1 }
+func (always) Confirm(context.Context) (bool, error) { return true, nil }

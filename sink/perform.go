@@ -168,6 +168,12 @@ func (c *Coordinator) acquire(ctx context.Context, fx protocol.Acquire) protocol
 		}
 		return c.fail("acquire", -1, err)
 	}
+	if last := c.claim.Generation.ID; claim.Generation.ID <= last {
+		// A number that was used before: requests of then and of now could not be told apart. A new coordinator has sent none.
+		return c.fail("acquire", -1, &Error{Op: "acquire", Bridge: c.o.Bridge, Class: ErrLost, Err: fmt.Errorf(
+			"the store went back while this process ran (a failover that lost commits, a restored backup, tables that were emptied): it gave generation %d after %d. "+
+				"Start the bridge again: it then reads on from what the store holds, or says what is missing", claim.Generation.ID, last)})
+	}
 	if c.unclear && c.cut.savedIn(claim.Positions) {
 		c.decided() // nobody answered End, and the claim tells
 	}

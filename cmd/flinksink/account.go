@@ -54,7 +54,7 @@ func writeAccount(w io.Writer, s bridge.Status, took time.Duration, ending strin
 func position(p bridge.PartitionStatus) string {
 	text := p.Partition.String()
 	if p.Saved < 0 {
-		return text + " nothing saved yet"
+		return text + " not acquired: what is stored for it stands" // a lane that acquires a partition saves or finds its position
 	}
 	text += fmt.Sprintf(" %d", p.Saved)
 	if p.HighWatermark < 0 {

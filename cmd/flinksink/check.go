@@ -64,10 +64,12 @@ type checkup struct {
 	w     io.Writer
 	wrong []string // what of
 	err   error    // of w
+
+	whole func(text string) string // completes the commands that a text names
 }
 
 func (k *checkup) line(state, what, text string) {
-	text = hide(flags.Replace(strings.TrimPrefix(text, "flinksink: ")), k.c.secrets)
+	text = hide(flags.Replace(strings.TrimPrefix(k.whole(text), "flinksink: ")), k.c.secrets)
 	_, err := fmt.Fprintf(k.w, "%-6s %-10s %s\n", state, what, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 18)))
 	k.err = errors.Join(k.err, err)
 }
@@ -116,7 +118,7 @@ func (c *call) doCheck(cmd *cobra.Command, f *checkFlags) error {
 		return err
 	}
 	ctx := cmd.Context()
-	k := &checkup{c: c, w: cmd.OutOrStdout()}
+	k := &checkup{c: c, w: cmd.OutOrStdout(), whole: func(text string) string { return wholeCommands(text, f.bridge, &f.target) }}
 	s := subject{flags: f, onData: onData}
 	defer s.close()
 	t, err := c.load(cmd, &f.table, &f.broker)
@@ -224,6 +226,9 @@ func (k *checkup) database(ctx context.Context, s *subject, f *checkFlags) {
 		} else {
 			k.ok(found.What, "%s", found.Found)
 		}
+	}
+	if fine && s.onData == bridge.DeadLetter {
+		k.bad("letters", to.CheckDeadLetters(ctx))
 	}
 	if fine && s.topics != nil {
 		st, err := newStore(pool, f.target.storeSchema)

@@ -265,12 +265,12 @@ func (k *checkup) ground(ctx context.Context, s *subject, state sink.State) {
 			case !ok:
 				fresh++
 			case at.TopicID != (changelog.TopicID{}) && t.id != (changelog.TopicID{}) && at.TopicID != t.id:
-				errs = append(errs, fmt.Errorf("%s: the topic was deleted and made again: the position is of topic id %s, the broker has %s: read it with a new bridge, or forget the position (flinksink positions reset)", at, at.TopicID, t.id))
+				errs = append(errs, fmt.Errorf("%s: the topic was deleted and made again: the position is of topic id %s, the broker has %s: read it with a new bridge, or forget the positions, also of what else the bridge reads, by 'flinksink positions reset'", at, at.TopicID, t.id))
 			case at.Offset < part.start:
-				errs = append(errs, fmt.Errorf("%s: the log holds offsets %d to %d: %d were deleted before they were read (retention): read the topic with a new bridge, or accept the gap (flinksink positions set %s:%d:%d)",
+				errs = append(errs, fmt.Errorf("%s: the log holds offsets %d to %d: %d were deleted before they were read (retention): read the topic with a new bridge, or accept the gap by 'flinksink positions set %s:%d:%d'",
 					at, part.start, part.end-1, part.start-at.Offset, name, i, part.start))
 			case at.Offset > part.end:
-				errs = append(errs, fmt.Errorf("%s: the log holds offsets %d to %d: what was read is gone (a truncated or other log), or the position was set to where nothing is: read the topic with a new bridge, or accept it (flinksink positions set %s:%d:%d)",
+				errs = append(errs, fmt.Errorf("%s: the log holds offsets %d to %d: what was read is gone (a truncated or other log), or the position was set to where nothing is: read the topic with a new bridge, or accept it by 'flinksink positions set %s:%d:%d'",
 					at, part.start, part.end-1, name, i, part.end))
 			default:
 				behind += part.end - at.Offset

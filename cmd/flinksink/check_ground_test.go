@@ -132,7 +132,7 @@ func TestCheck_StoreWentBack(t *testing.T) {
 	}
 }
 
-// A bridge that finds nothing where its position is says which command puts that right, and the command does.
+// A bridge that finds nothing where its position is says which command puts that right, and the command does. So does check.
 func TestRun_LostNamesTheCommand(t *testing.T) {
 	s := newSteered(t)
 	s.ids(0, 5)
@@ -148,10 +148,14 @@ func TestRun_LostNamesTheCommand(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(got.errs, "flinksink positions set ")
 	words, _, _ := strings.Cut(rest, ", or")
-	if !strings.HasSuffix(words, " --bridge people people:0:5") {
+	if !strings.HasSuffix(words, " --bridge people --yes people:0:5") {
 		t.Fatalf("the command is %q of %s", words, got.errs)
 	}
-	args := append([]string{"positions", "set", "--yes"}, strings.Fields(strings.ReplaceAll(words, "'", ""))...)
+	args := append([]string{"positions", "set"}, strings.Fields(strings.ReplaceAll(words, "'", ""))...)
+	s.says(s.check(), exitFailed, "wrong positions by flinksink positions set "+words)
+	if account := got.out[strings.Index(got.out, "account"):]; strings.Contains(account, "nothing saved") || !strings.Contains(account, "people/0 not acquired: what is stored for it stands") {
+		t.Errorf("the account of a bridge that acquired nothing:\n%s", account)
+	}
 	if got := command(t, args...); got.status != exitDone {
 		t.Fatalf("%q: status %d: %s", args, got.status, got.errs)
 	}

@@ -30,8 +30,14 @@ func TestHelp(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "flinksink: a command is missing: read, run, replay, positions, letters, check, explain or version\nSee 'flinksink --help'.\n"},
-		{"raed", "flinksink: unknown command \"raed\" for \"flinksink\"\nSee 'flinksink --help'.\n"},
+		{"raed", "flinksink: unknown command \"raed\" for \"flinksink\": did you mean read?\nSee 'flinksink --help'.\n"},
 		{"read", "flinksink: required flag(s) \"ddl\" not set\nSee 'flinksink read --help'.\n"},
+		{"rnu --bridge x", "flinksink: unknown command \"rnu\" for \"flinksink\": did you mean run?\nSee 'flinksink --help'.\n"},
+		{"positions shw --store x", "flinksink: unknown command \"shw\" for \"flinksink positions\": did you mean show?\nSee 'flinksink positions --help'.\n"},
+		{"positions --store x", "flinksink: unknown flag: --store\nSee 'flinksink positions --help'.\n"},
+		{"run --bridg x", "flinksink: unknown flag: --bridg: did you mean --bridge?\nSee 'flinksink run --help'.\n"},
+		{"run -x", "flinksink: unknown shorthand flag: 'x' in -x\nSee 'flinksink run --help'.\n"},
+		{"x", "flinksink: unknown command \"x\" for \"flinksink\"\nSee 'flinksink --help'.\n"},
 		{"read --nope", "flinksink: unknown flag: --nope\nSee 'flinksink read --help'.\n"},
 		{"read --ddl a b", "flinksink: unknown command \"b\" for \"flinksink read\"\nSee 'flinksink read --help'.\n"},
 		{"read --ddl a --file b --brokers c", "flinksink: if any flags in the group [file brokers] are set none of the others can be; [brokers file] were all set\nSee 'flinksink read --help'.\n"},

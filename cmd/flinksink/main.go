@@ -52,7 +52,7 @@ each change takes effect once, through crashes of any of the three.
 Exit status: 0 done; 1 a bad record, a failure while running, or a check that found something; 2 a wrong command line, or a setting
 that cannot work, found before the first row. An interrupt (or SIGTERM) ends every command in order; a second one ends it at once,
 with status 1.`,
-		Args:          cobra.NoArgs,
+		Args:          noCommand,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,7 +60,7 @@ with status 1.`,
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(flagError)
 	// Flags are wrapped; cobra leaves one line to each, however long.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 120"))
 	root.AddCommand(c.read(), c.run(), c.replay(), c.positions(), c.letters(), c.check(), c.explain(), c.version())

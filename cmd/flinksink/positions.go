@@ -44,6 +44,15 @@ func (c *call) with(cmd *cobra.Command, f *positionFlags, do func(st *postgres.S
 	if err != nil {
 		return err
 	}
+	if f.schema != "" { // a misspelt schema is no store that is empty
+		there := false
+		if err := pool.QueryRow(cmd.Context(), "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", f.schema).Scan(&there); err != nil {
+			return fmt.Errorf("--store-schema: looking for schema %q: %w", f.schema, err)
+		}
+		if !there {
+			return config("--store-schema: there is no schema %q in this database: correct it, or --store", f.schema)
+		}
+	}
 	return do(st)
 }
 
@@ -63,7 +72,7 @@ the store's table audit with who, when, from, to and why. A bridge that runs whe
 write; it drops what it had read in vain and goes on from where the position is now, without being restarted.`,
 		Example: `  flinksink positions show --store postgres://app@db/shop
   flinksink positions skip --store postgres://app@db/shop --bridge orders orders:3:1017`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(*cobra.Command, []string) error {
 			return usage(errors.New("a command is missing: show, set, reset or skip"))
 		},

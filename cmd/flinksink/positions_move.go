@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func (c *call) positionsSkip() *cobra.Command {
 		Short: "Go past one message, the one that a bridge stopped at",
 		Long: `skip moves a bridge past exactly one message: the one at OFFSET, and only if that is what the bridge would read next. It is for the
 offset that a bridge names when it stops at a message that cannot be read; the bridge goes on with the next one when it is started
-again. The changes of the message are never applied. Repeated, it does nothing.`,
+again. The changes of the message are never applied. Repeated, it does nothing but say that it is done already.`,
 		Example: `  flinksink positions skip --store postgres://app@db/shop --bridge orders orders:3:1017
   flinksink positions skip --store postgres://app@db/shop --bridge orders --reason "test message of the 3rd" orders:3:1017`,
 		Args: cobra.ExactArgs(1),
@@ -137,11 +138,44 @@ again. The changes of the message are never applied. Repeated, it does nothing.`
 		}
 		c.begun = true
 		return c.move(cmd, f, true, "", nil, func(ctx context.Context, st *postgres.Store) (postgres.Steered, error) {
-			return st.Skip(ctx, f.bridge, at.Partition, at.Offset, f.reason)
+			did, err := st.Skip(ctx, f.bridge, at.Partition, at.Offset, f.reason)
+			if sink.ClassOf(err) != sink.ErrConfig {
+				return did, err
+			}
+			before, aerr := skipped(ctx, st, f.bridge, at)
+			if aerr != nil || before == nil {
+				return did, err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%d:%d was skipped already, at %s: nothing was changed\n", at.Topic, at.Partition.Partition, at.Offset, stamp(before.At))
+			return did, cmp.Or(err, errSkipped)
 		})
 	}
 	return cmd
 }
+
+// errSkipped says that there is nothing left to do.
+var errSkipped = errors.New("skipped already")
+
+// skipped returns the skip of a message that the position is still past, nil if there was none.
+func skipped(ctx context.Context, st *postgres.Store, bridge string, at changelog.Position) (*postgres.Audit, error) {
+	state, err := st.Read(ctx, bridge)
+	if err != nil {
+		return nil, err
+	}
+	if p := storedPosition(&state, at.Partition); p == nil || p.Offset <= at.Offset {
+		return nil, nil
+	}
+	moves, err := st.Audit(ctx, bridge, skipsRemembered)
+	for i := range moves {
+		if m := &moves[i]; m.What == "skip" && m.Partition == at.Partition && m.Before != nil && m.Before.Offset == at.Offset {
+			return m, nil
+		}
+	}
+	return nil, err
+}
+
+// skipsRemembered is how many moves by hand are looked through for a skip that is repeated.
+const skipsRemembered = 1000
 
 // move does it when it is certain, and else shows plan, which becomes nothing until the command is repeated as again says.
 func (c *call) move(cmd *cobra.Command, f *moveFlags, certain bool, again string, plan func(*sink.State) []postgres.Moved,
@@ -150,6 +184,9 @@ func (c *call) move(cmd *cobra.Command, f *moveFlags, certain bool, again string
 		out := cmd.OutOrStdout()
 		if certain {
 			did, err := do(cmd.Context(), st)
+			if errors.Is(err, errSkipped) {
+				return nil
+			}
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,12 @@ func whole(err error, name string, f *targetFlags) error {
 	if !errors.Is(err, sink.ErrLost) {
 		return err
 	}
+	return &retold{wholeCommands(err.Error(), name, f), err}
+}
+
+// wholeCommands completes the commands about positions in text. Who pastes one has read what it is the cure of: it comes with the --yes
+// without which it would only show what it would do.
+func wholeCommands(text, name string, f *targetFlags) string {
 	flags := []string{"--store", publicURL(f.to)}
 	if f.storeSchema != "" {
 		flags = append(flags, "--store-schema", f.storeSchema)
@@ -24,8 +30,14 @@ func whole(err error, name string, f *targetFlags) error {
 	for i, w := range flags {
 		flags[i] = shell(w)
 	}
-	insert := strings.ReplaceAll(strings.Join(flags, " "), "$", "$$")
-	return &retold{positionsCommand.ReplaceAllString(err.Error(), "flinksink positions $1 "+insert+"$2"), err}
+	return positionsCommand.ReplaceAllStringFunc(text, func(found string) string {
+		m := positionsCommand.FindStringSubmatch(found)
+		words := append([]string{"flinksink positions", m[1]}, flags...)
+		if m[1] != "skip" { // which names the position it expects
+			words = append(words, "--yes")
+		}
+		return strings.Join(words, " ") + m[2]
+	})
 }
 
 // retold is an error with another text.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -62,8 +63,10 @@ func (c *committer) hookFailed(ctx context.Context, err error) error {
 	var pe *pgconn.PgError
 	class := classify(err)
 	switch {
-	case class == sink.ErrRejected:
+	case class == sink.ErrRejected, errors.Is(err, errNotYours):
 		class = sink.ErrConfig
+	case c.tx.Conn().PgConn().IsBusy():
+		class, err = sink.ErrConfig, fmt.Errorf("it left the rows of a query open: close them: %w", err)
 	case class == sink.ErrUncertain && (errors.As(err, &pe) || ctx.Err() != nil || c.tx.Conn().IsClosed()):
 		class = sink.ErrTransient // COMMIT was not sent
 	}

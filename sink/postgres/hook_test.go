@@ -137,16 +137,20 @@ func TestInCheckpoint_Fails(t *testing.T) {
 			tx.Exec(ctx, "SELECT 1/0")
 			return nil
 		}, sink.ErrConfig, "although a statement"},
-		"commit":   {func(ctx context.Context, tx pgx.Tx, _ postgres.Info) error { return tx.Commit(ctx) }, sink.ErrUncertain, "the sink's to end"},
-		"rollback": {func(ctx context.Context, tx pgx.Tx, _ postgres.Info) error { return tx.Rollback(ctx) }, sink.ErrUncertain, "the sink's to end"},
+		"rows left open": {func(ctx context.Context, tx pgx.Tx, _ postgres.Info) error {
+			_, err := tx.Query(ctx, "SELECT generate_series(1, 10)")
+			return err
+		}, sink.ErrConfig, "left the rows of a query open"},
+		"commit":   {func(ctx context.Context, tx pgx.Tx, _ postgres.Info) error { return tx.Commit(ctx) }, sink.ErrConfig, "the sink's to end"},
+		"rollback": {func(ctx context.Context, tx pgx.Tx, _ postgres.Info) error { return tx.Rollback(ctx) }, sink.ErrConfig, "the sink's to end"},
 		"commit in SQL": {func(ctx context.Context, tx pgx.Tx, _ postgres.Info) error {
 			_, err := tx.Exec(ctx, " commit;")
 			return err
-		}, sink.ErrUncertain, "the sink's to end"},
+		}, sink.ErrConfig, "the sink's to end"},
 		"rollback by a query": {func(ctx context.Context, tx pgx.Tx, _ postgres.Info) error {
 			_, err := tx.Query(ctx, "ROLLBACK")
 			return err
-		}, sink.ErrUncertain, "the sink's to end"},
+		}, sink.ErrConfig, "the sink's to end"},
 		"rollback that hides": {func(ctx context.Context, tx pgx.Tx, _ postgres.Info) error {
 			_, err := tx.Exec(ctx, "SELECT 1; ROLLBACK")
 			return err

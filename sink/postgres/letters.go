@@ -48,8 +48,11 @@ func (st store) letterDDL() string {
 // what it is told is returned as denied, for the first letter.
 func (s *Sink) ensureLetters(ctx context.Context) (denied, err error) {
 	exists, err := s.hasTable(ctx, s.pool, "dead_letter")
-	if err != nil || exists {
+	if err != nil {
 		return nil, err
+	}
+	if exists {
+		return s.mayWriteLetters(ctx, s.pool)
 	}
 	// Two processes that start at once: the second waits, and looks again.
 	t, err := s.beginStore(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockKey("tables", s.o.Schema)))
@@ -67,6 +70,19 @@ func (s *Sink) ensureLetters(ctx context.Context) (denied, err error) {
 		return nil, err
 	}
 	return nil, t.commit(ctx)
+}
+
+// mayWriteLetters looks for the right to write into the table, which is there.
+func (s *Sink) mayWriteLetters(ctx context.Context, q querier) (denied, err error) {
+	var may bool
+	if err := q.QueryRow(ctx, "SELECT has_table_privilege($1, 'INSERT')", s.store.letter).Scan(&may); err != nil || may {
+		return nil, err
+	}
+	return s.mayNotWriteLetters(), nil
+}
+
+func (s *Sink) mayNotWriteLetters() error {
+	return configf("role %s may not write into the table of dead letters %s: let an administrator run\n%s", quote(s.role()), s.store.letter, s.store.grants(s.role()))
 }
 
 // letterScript is what an administrator runs where the role may not make the table.
@@ -113,8 +129,11 @@ func (c *committer) mayKeepLetters(ctx context.Context) error {
 	case !exists:
 		return c.noLetters
 	}
-	c.noLetters = nil
-	return nil
+	c.noLetters, err = c.s.mayWriteLetters(ctx, q)
+	if err != nil {
+		return err
+	}
+	return c.noLetters
 }
 
 // writeLetters sends the letters of the checkpoint, as many at a time as a statement of rows may take.

@@ -212,6 +212,19 @@ func TestDeadLetters_OlderStore(t *testing.T) {
 	}
 	wantFindings(t, findings(t, p, e.options(), "", tb), "store ok: dead letters can be kept")
 
+	// The table is there and the right is missing: a bridge that sets messages aside is told at its start, not at its first letter.
+	e.exec("REVOKE INSERT ON " + e.own + ".dead_letter FROM " + role)
+	s, err := postgres.New(p, "", e.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantConfig(t, s.CheckDeadLetters(t.Context()), "may not write", "administrator", "dead_letter")
+	w = e.writer(p, e.options(), tb)
+	wantConfig(t, w.c.(sink.DeadLetterKeeper).WriteDeadLetters(t.Context(), nil), "may not write", "administrator", "dead_letter")
+	e.exec("GRANT INSERT ON " + e.own + ".dead_letter TO " + role)
+	if err := errors.Join(s.CheckDeadLetters(t.Context()), w.c.Discard(t.Context()), w.c.(sink.DeadLetterKeeper).WriteDeadLetters(t.Context(), nil)); err != nil {
+		t.Error(err)
+	}
 }
 
 // A store of before dead letters gets their table with the next start, and stays one that the program that made it can use.

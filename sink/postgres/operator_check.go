@@ -64,7 +64,10 @@ func (s *Sink) checkStore(ctx context.Context) (made bool, found string, err err
 		if err != nil {
 			return true, "", err
 		}
-		letters, err := s.checkLetters(ctx)
+		letters, denied, err := s.checkLetters(ctx)
+		if denied != nil { // no reason not to start: only a bridge that sets messages aside needs it
+			letters = "dead letters cannot be kept: " + denied.Error()
+		}
 		return true, fmt.Sprintf("schema %s, format version %d; %s", schema, Format, letters), err
 	}
 	var exists, mayMake bool
@@ -84,22 +87,33 @@ func (s *Sink) checkStore(ctx context.Context) (made bool, found string, err err
 	return false, fmt.Sprintf("schema %s has no tables of flinksink yet: the bridge makes them at its first start", schema), nil
 }
 
-// checkLetters says whether dead letters could be kept. It is no reason not to start: only a bridge that sets messages aside needs it.
-func (s *Sink) checkLetters(ctx context.Context) (found string, err error) {
+// CheckDeadLetters reports why a bridge that sets messages aside could not keep them, with the cure, and changes nothing. What Check finds
+// beside it is not looked at again.
+func (s *Sink) CheckDeadLetters(ctx context.Context) error {
+	made, err := s.storeVersion(ctx, s.pool)
+	if err != nil || !made {
+		return err // the first start makes all tables, or says why it may not
+	}
+	_, denied, err := s.checkLetters(ctx)
+	return errors.Join(denied, err)
+}
+
+// checkLetters says whether dead letters could be kept.
+func (s *Sink) checkLetters(ctx context.Context) (found string, denied, err error) {
 	var exists, mayWrite, mayMake bool
 	err = s.pool.QueryRow(ctx, `SELECT t IS NOT NULL, coalesce(has_table_privilege(t, 'INSERT'), false), has_schema_privilege($2, 'CREATE') FROM to_regclass($1) t`,
 		s.store.letter, s.o.Schema).Scan(&exists, &mayWrite, &mayMake)
 	switch {
 	case err != nil:
-		return "", err
+		return "", nil, err
 	case exists && mayWrite:
-		return "dead letters can be kept", nil
+		return "dead letters can be kept", nil, nil
 	case exists:
-		return fmt.Sprintf("dead letters cannot be kept: role %s may not write them: let an administrator run\n%s", quote(s.role()), s.store.grants(s.role())), nil
+		return "", s.mayNotWriteLetters(), nil
 	case mayMake:
-		return "the next start makes the table of dead letters", nil
+		return "the next start makes the table of dead letters", nil, nil
 	}
-	return fmt.Sprintf("dead letters cannot be kept: role %s may not make their table: let an administrator run\n%s", quote(s.role()), s.letterScript()), nil
+	return "", configf("role %s may not make the table of dead letters: let an administrator run\n%s", quote(s.role()), s.letterScript()), nil
 }
 
 // checkTargets looks at the target tables. targets is nil where one is still to be made.
