@@ -133,6 +133,9 @@ type run struct {
 	stopOnce sync.Once
 	cause    error  // why it stops; set before stopping is closed
 	abandon  func() // ends what the client has under way
+
+	giveUpOnce sync.Once
+	gaveUp     error // what lanes ended with that could save nothing; see the file stop.go
 }
 
 // open makes the client and everything that its callbacks use. No topic is consumed yet.
@@ -204,7 +207,7 @@ func (r *run) coordinator(ctx context.Context, l *lane) (*sink.Coordinator, erro
 		Owner:       r.o.Owner,
 		ByteBudget:  r.o.ByteBudget,
 		Grace:       r.grace,
-		Backoff:     r.o.backoff,
+		Backoff:     r.pause,
 		Hint:        l.hint,
 		Release:     l.recycle,
 		Rejected:    l.rejected,
@@ -318,7 +321,7 @@ func (r *run) run(ctx context.Context) (err error) {
 	})
 	defer grace.Stop()
 	for _, l := range lanes {
-		l.interrupt(true)
+		l.halting()
 	}
 	writers.Wait()
 	r.keepFinal()

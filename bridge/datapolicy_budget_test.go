@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -166,5 +168,32 @@ func TestDataPolicy_LettersAreWithinTheByteBudget(t *testing.T) {
 	// Half of the budget, and what a load has on top of it.
 	if most*size > budget*3/4 {
 		t.Errorf("a checkpoint held %d letters of %d bytes", most, size)
+	}
+}
+
+// Of many messages that are set aside at once only some are logged one by one, and the log says how many were not.
+func TestDataPolicy_LogCountsWhatItLeavesOut(t *testing.T) {
+	k, g := newCluster(t, 1), newRefuser(ways[0])
+	const messages = 40
+	for range messages {
+		k.put(0, "bad")
+	}
+	k.put(0, "+I 1 a")
+	var log logged
+	b := g.policyBridge(t, k, func(o *Options) { o.OnData, o.Interval, o.Logger = Skip, time.Hour, log.logger() })
+	if err := start(t, b).wait(); err != nil {
+		t.Fatal(err)
+	}
+	told := log.count("flinksink: skipped a message")
+	// In a process that stood still meanwhile the next line counts them instead.
+	for _, m := range regexp.MustCompile(`and (\d+) more in this checkpoint|notLoggedBefore=(\d+)`).FindAllStringSubmatch(log.text(), -1) {
+		n, err := strconv.Atoi(m[1] + m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		told += n
+	}
+	if told != messages || log.count("skipped a message") == messages {
+		t.Errorf("the log tells of %d of %d messages:\n%s", told, messages, log.text())
 	}
 }

@@ -35,11 +35,13 @@ func (l *logged) Write(b []byte) (int, error) {
 
 func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-func (l *logged) count(s string) int {
+func (l *logged) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), s)
+	return l.buf.String()
 }
+
+func (l *logged) count(s string) int { return strings.Count(l.text(), s) }
 
 // upserts decodes key "k" with a value into an upsert, without one into a delete.
 type upserts struct{ table *changelog.Table }

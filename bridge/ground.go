@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -76,12 +77,15 @@ func (l *lane) stored(ctx context.Context) (map[changelog.Partition]sink.StoredP
 	}
 }
 
-// pause is how long to wait before the nth try: as the coordinators do.
+// pause is how long to wait before the nth try, for the coordinators too: it doubles from 100 ms to 10 s, less up to half of it at random, so
+// that lanes that failed together do not return together. Longer would be of no use to a server that is back, and a lane that sleeps on
+// while the others have recovered looks broken.
 func (r *run) pause(n int) time.Duration {
 	if r.o.backoff != nil {
 		return r.o.backoff(n)
 	}
-	return min(100*time.Millisecond<<min(n-1, 9), 30*time.Second)
+	d := min(100*time.Millisecond<<min(n-1, 9), 10*time.Second)
+	return d - rand.N(d/2)
 }
 
 // WentBack describes a store that forgot: it holds an older position than one that it had said to be saved.

@@ -29,6 +29,9 @@ type lane struct {
 	events []event
 	cancel context.CancelCauseFunc // of the coordinator's call in progress, nil when it must not be cut short
 	idle   bool                    // the call in progress saves nothing
+	giveUp context.CancelCauseFunc // ends the call in progress for a stop, nil when there is none
+	tries  int                     // of the call in progress that failed in a row, 0 while it works; see the file stop.go
+	failed error                   // the last of them
 
 	// What follows belongs to the writer.
 	co      *sink.Coordinator
@@ -62,6 +65,7 @@ type lane struct {
 	fenced error      // the last fence; belongs to the writer
 	closed bool       // co is closed, and the bridge stopped before there was another; belongs to the writer
 	looked time.Time  // when the store was last compared while nothing was to save; belongs to the writer
+	given  error      // what a call was given up with by a stop; belongs to the writer
 }
 
 type eventKind uint8
@@ -160,16 +164,11 @@ func (l *lane) interrupt(idleOnly bool) {
 // call runs one call of the coordinator. It reports an error only if the lane is over with it: a call that was cut short leaves
 // the coordinator usable, and one that was fenced leaves the partitions to the group. ok says that the call was served.
 func (l *lane) call(f func(ctx context.Context) error) (ok bool, err error) {
-	ctx, cancel := context.WithCancelCause(l.r.hard)
+	ctx, cancel := l.begin()
 	l.mu.Lock()
 	l.cancel, l.idle = cancel, len(l.co.Partitions()) == 0
 	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		l.cancel = nil
-		l.mu.Unlock()
-		cancel(nil)
-	}()
+	defer l.end(cancel)
 	return l.outcome(ctx, f(ctx))
 }
 
@@ -179,6 +178,9 @@ func (l *lane) outcome(ctx context.Context, err error) (ok bool, _ error) {
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		if errors.Is(err, errGivenUp) {
+			l.given = err
+		}
 		return false, nil
 	case errors.Is(sink.ClassOf(err), sink.ErrFenced):
 		return false, l.renew(err)
@@ -504,6 +506,11 @@ func (l *lane) finish() error {
 	if len(l.co.Partitions()) == 0 || l.closed || errors.Is(l.r.cause, sink.ErrFenced) { // a checkpoint that fails acquires anew
 		return nil
 	}
+	if l.given != nil { // what was written is dropped: there is nothing to save
+		return l.given
+	}
+	ctx, cancel := l.begin()
+	defer l.end(cancel)
 	var ld *load
 	var err error
 	if l.r.end != nil {
@@ -512,12 +519,12 @@ func (l *lane) finish() error {
 	if err == nil && ld != nil {
 		l.withinBudget(ld)
 		_, err = l.put(ld, func(f func(ctx context.Context) error) (bool, error) {
-			err := f(l.r.hard)
+			err := f(ctx)
 			return err == nil, err
 		})
 	}
 	if err == nil {
-		_, err = l.co.Checkpoint(l.r.hard)
+		_, err = l.co.Checkpoint(ctx)
 	}
 	l.counted = sink.Counters{}
 	if err != nil && errors.Is(sink.ClassOf(err), sink.ErrFenced) {

@@ -39,6 +39,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 	h := user
 	h.Acquired = func(c sink.Claim) {
 		l.dropped()
+		l.retried(0, nil)
 		note(func(s *LaneStatus) {
 			s.Generation, s.Checkpoint = c.Generation.ID, 0
 			// What is decided may also have been committed by whoever held the partitions in between.
@@ -78,6 +79,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 		}
 	}
 	h.Retry = func(err error, n int) {
+		l.retried(n, err)
 		note(func(s *LaneStatus) {
 			s.Retries++
 			s.LastError, s.LastErrorAt = err, time.Now()

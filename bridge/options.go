@@ -160,7 +160,8 @@ type Options struct {
 	// Owner names this process to people who look at the store. Defaults to host name and process number.
 	Owner string
 	// Grace bounds how long the end of a checkpoint is waited for when partitions are revoked or the bridge stops. Defaults to a third
-	// of the group's rebalance timeout (so 20 s), which is also the most: a member that takes longer is thrown out of the group.
+	// of the group's rebalance timeout (so 20 s), which is also the most: a member that takes longer is thrown out of the group. A bridge that
+	// stops while its sink or store fails again and again gives up before that.
 	Grace time.Duration
 	// Connect bounds how long the brokers may take to answer at start before Run gives up. Defaults to 15 s.
 	Connect time.Duration

@@ -54,7 +54,7 @@ func writeAccount(w io.Writer, s bridge.Status, took time.Duration, ending strin
 func position(p bridge.PartitionStatus) string {
 	text := p.Partition.String()
 	if p.Saved < 0 {
-		return text + " not acquired: what is stored for it stands" // a lane that acquires a partition saves or finds its position
+		return text + " not begun: what is stored for it stands" // nothing is known of the store before a lane has acquired the partition
 	}
 	text += fmt.Sprintf(" %d", p.Saved)
 	if p.HighWatermark < 0 {

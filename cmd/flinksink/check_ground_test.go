@@ -85,6 +85,14 @@ func TestCheck_MissedDeletes(t *testing.T) {
 	if got.status != exitFailed || !strings.Contains(got.errs, "keeps deletes for 24h0m0s") || !strings.Contains(got.errs, "--allow-missed-deletes") {
 		t.Errorf("run: status %d: %s", got.status, got.errs)
 	}
+	if !strings.Contains(got.out, "upserts/0 not begun: what is stored for it stands\n") {
+		t.Errorf("the account of a bridge that halted before it acquired anything:\n%s", got.out)
+	}
+	_, rest, _ := strings.Cut(got.errs, "or once by flinksink ")
+	if c := command(t, strings.Fields(strings.ReplaceAll(rest, "'", ""))...); c.status != exitDone || !strings.Contains(c.out, "moved upserts/0 from 1 to 1") {
+		t.Errorf("the cure of\n%s\nstatus %d: %s%s", got.errs, c.status, c.out, c.errs)
+	}
+	s.exec(t, "UPDATE position SET saved = now() - interval '3 days'")
 	s.says(s.check("--allow-missed-deletes"), exitDone, "note positions --allow-missed-deletes accepts", " guarantee exactly once")
 	got = command(t, s.run("--until-end", "--allow-missed-deletes")...)
 	if got.status != exitDone || !strings.Contains(got.errs, "may have been compacted away") || !strings.Contains(got.out, "\nbut for --allow-missed-deletes: rows whose deletes were missed stay\n") {
@@ -153,9 +161,6 @@ func TestRun_LostNamesTheCommand(t *testing.T) {
 	}
 	args := append([]string{"positions", "set"}, strings.Fields(strings.ReplaceAll(words, "'", ""))...)
 	s.says(s.check(), exitFailed, "wrong positions by flinksink positions set "+words)
-	if account := got.out[strings.Index(got.out, "account"):]; strings.Contains(account, "nothing saved") || !strings.Contains(account, "people/0 not acquired: what is stored for it stands") {
-		t.Errorf("the account of a bridge that acquired nothing:\n%s", account)
-	}
 	if got := command(t, args...); got.status != exitDone {
 		t.Fatalf("%q: status %d: %s", args, got.status, got.errs)
 	}
@@ -180,5 +185,49 @@ func TestCheck_OpenTransaction(t *testing.T) {
 	s.says(s.check("--create-table"), exitDone, "note topic 1 offsets wait behind an open transaction", `note topic people/0: the last stable offset is 0 of 1: have the producer with the transactional id "stuck" commit or abort`)
 	if err := cl.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A topic that was made anew: run and check name the same command, which is one for all its partitions.
+func TestRun_TopicMadeAnew(t *testing.T) {
+	s := newSteered(t)
+	s.topic("anew", 2, nil)
+	s.ddl = write(t, "anew.sql", strings.Replace(people, "'topic' = 'people'", "'topic' = 'anew'", 1))
+	put := func(partition int32, value string) {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(s.broker), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "anew", Partition: partition, Value: []byte(value)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(0, `{"id":1}`)
+	put(1, `{"id":2}`)
+	if got := command(t, s.run("--until-end")...); got.status != exitDone {
+		t.Fatal(got.errs)
+	}
+	if _, err := kadm.NewClient(s.cl).DeleteTopics(t.Context(), "anew"); err != nil {
+		t.Fatal(err)
+	}
+	s.topic("anew", 2, nil)
+	put(0, `{"id":3}`)
+	put(1, `{"id":4}`)
+	halted := command(t, s.run("--until-end")...)
+	_, rest, _ := strings.Cut(halted.errs, "by flinksink ")
+	words, _, ok := strings.Cut(rest, " (of all")
+	if halted.status != exitFailed || !ok || !strings.HasSuffix(words, " --bridge people --yes") {
+		t.Fatalf("status %d: the command is %q of %s", halted.status, words, halted.errs)
+	}
+	s.says(s.check(), exitFailed, "wrong positions by flinksink "+words)
+	if got := command(t, strings.Fields(strings.ReplaceAll(words, "'", ""))...); got.status != exitDone || strings.Count(got.out, "moved anew/") != 2 {
+		t.Fatalf("status %d: %s%s", got.status, got.out, got.errs)
+	}
+	if got := command(t, s.run("--until-end")...); got.status != exitDone {
+		t.Fatalf("status %d: %s", got.status, got.errs)
+	}
+	if n := s.one(t, "SELECT count(*) FROM people"); n != 4 {
+		t.Errorf("%d rows", n)
 	}
 }

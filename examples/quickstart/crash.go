@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 const (
@@ -60,7 +62,15 @@ func (l *life) failure() error {
 	if l.err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w\n%s", l.err, bytes.TrimSpace(l.out.Bytes()))
+	return l.saying(l.err)
+}
+
+// saying is err with what the process said.
+func (l *life) saying(err error) error {
+	if said := bytes.TrimSpace(l.out.Bytes()); len(said) > 0 {
+		return fmt.Errorf("%w\n%s", err, said)
+	}
+	return err
 }
 
 // plan says when processes are killed. Both programs get the same one.
@@ -70,14 +80,20 @@ type plan struct {
 	total int // by how much the table grows in all, in bytes
 }
 
-// errNoProgress guards against a program that hangs.
-var errNoProgress = errors.New("nothing was written for 30 seconds")
+// What a table that does not grow is taken for. A program that has nothing left to do may look just like one that hangs.
+const (
+	lull     = 200 * time.Millisecond // ask whether it is finished
+	patience = 60 * time.Second       // it hangs
+)
+
+var errNoProgress = errors.New("nothing was written for 60 seconds, and it is not finished")
 
 // crash runs a role, kills it plan.kills times as its table grows, and lets the last life run until it is finished. It returns how
 // often it was killed in the middle of its work.
 //
 // A kill comes when the table is by so much larger than at the start of that life, and by how much is drawn anew each time; so kills
-// are spread over the whole of the topic and fall anywhere in the work.
+// are spread over the whole of the topic and fall anywhere in the work. On a busy machine they come late, the program is further by then,
+// and it may be finished before all kills are used up.
 func (w *world) crash(ctx context.Context, role string, size func(context.Context) (int, error), finished func(context.Context) (bool, error), p plan, tick func()) (int, error) {
 	dice := rand.New(rand.NewPCG(p.seed, 1))
 	share := p.total * 6 / 10 / p.kills
@@ -91,49 +107,62 @@ func (w *world) crash(ctx context.Context, role string, size func(context.Contex
 			return kills, err
 		}
 		target := before + share/4 + dice.IntN(share*3/2)
-		over, err := l.watch(ctx, func(size int) (bool, error) {
-			if kills < p.kills {
-				return size >= target, nil
-			}
-			return finished(ctx)
-		}, size)
+		due := func(size int) bool { return kills < p.kills && size >= target }
+		how, err := l.watch(ctx, size, due, finished)
 		switch {
 		case err != nil:
 			l.kill()
-			return kills, fmt.Errorf("%w\n%s", err, bytes.TrimSpace(l.out.Bytes()))
-		case over: // by itself
+			return kills, l.saying(err)
+		case how == ended:
 			return kills, l.failure()
 		}
 		l.kill()
-		if kills == p.kills { // it was finished, and waited for more
+		if how == idle {
 			return kills, nil
 		}
 		tick()
 	}
 }
 
-// watch waits until the process ends by itself, which it reports, or until reached, which is asked with the table's size.
-func (l *life) watch(ctx context.Context, reached func(size int) (bool, error), size func(context.Context) (int, error)) (over bool, err error) {
-	last, since := -1, time.Now()
+// outcome is why a process is watched no longer.
+type outcome int
+
+const (
+	ended  outcome = iota // by itself
+	idle                  // finished, and waiting for more
+	inWork                // to be killed
+)
+
+// watch waits until the process ends, is finished, or is due to be killed, which is asked with the table's size.
+func (l *life) watch(ctx context.Context, size func(context.Context) (int, error), due func(size int) bool, finished func(context.Context) (bool, error)) (outcome, error) {
+	last, since, asked := -1, time.Now(), time.Now()
 	for {
 		n, err := size(ctx)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
-		if yes, err := reached(n); yes || err != nil {
-			return false, err
+		if due(n) {
+			return inWork, nil
 		}
 		if n != last {
-			last, since = n, time.Now()
+			last, since, asked = n, time.Now(), time.Now()
 		}
-		if time.Since(since) > 30*time.Second {
-			return false, errNoProgress
+		if time.Since(asked) > lull {
+			if yes, err := finished(ctx); err != nil {
+				return 0, err
+			} else if yes {
+				return idle, nil
+			}
+			asked = time.Now()
+		}
+		if time.Since(since) > patience {
+			return 0, errNoProgress
 		}
 		select {
 		case <-l.done:
-			return true, nil
+			return ended, nil
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return 0, ctx.Err()
 		case <-time.After(500 * time.Microsecond):
 		}
 	}
@@ -147,6 +176,9 @@ func (w *world) usualFinished(ctx context.Context) (bool, error) {
 			ends[r.Partition.Partition] = max(ends[r.Partition.Partition], r.Offset+1)
 		}
 		at, err := w.adm.FetchOffsets(ctx, usualGroup(t))
+		if errors.Is(err, kerr.GroupIDNotFound) { // it has only just begun
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}

@@ -6,7 +6,8 @@
 // its own and kills that process, again and again, in the middle of its work. Then the same with the lines that one usually
 // writes instead. In the end it compares every row with what Flink itself says the tables hold.
 //
-// The exit status is 1 when the bridge lost, doubled or resurrected a row.
+// The exit status is 1 when the bridge lost, doubled or resurrected a row, or did not finish. What becomes of the usual lines is told and
+// does not count.
 package main
 
 import (
@@ -124,10 +125,14 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	results = append(results, r...)
 	say("\n2. The usual lines (examples/quickstart/usual.go), killed in the same way:")
 	r, err = w.perform(ctx, "usual lines", usual, w.usualFinished, p)
-	if err != nil {
+	switch {
+	case err == nil:
+		results = append(results, r...)
+	case ctx.Err() != nil:
 		return err
+	default: // what they left unfinished is no loss, so there is nothing to compare
+		say("   They did not come to their end, and are left out below. What the bridge did stands:\n   %v", err)
 	}
-	results = append(results, r...)
 
 	say("\nEvery row, compared with what Flink itself read from these topics:\n")
 	printTable(out, results)
@@ -155,12 +160,12 @@ func (w *world) perform(ctx context.Context, program, schema string, finished fu
 	fmt.Fprint(w.out, "   ")
 	n, err := w.crash(ctx, schema, grown, finished, p, func() { fmt.Fprint(w.out, "x ") })
 	if err != nil {
-		fmt.Fprintln(w.out)
+		fmt.Fprintf(w.out, "stopped: killed %d times, started %d times, %.1f s\n", n, n+1, time.Since(began).Seconds())
 		return nil, fmt.Errorf("%s: %w", program, err)
 	}
 	fmt.Fprintf(w.out, "done: killed %d times, started %d times, %.1f s\n", n, n+1, time.Since(began).Seconds())
 	if n < p.kills/4 { // a machine may be too busy for all of them
-		return nil, fmt.Errorf("%s was finished after %d kills, which shows too little; run it again", program, n)
+		fmt.Fprintf(w.out, "   That was finished after %d kills, which shows little; run it again.\n", n)
 	}
 	var results []result
 	for _, t := range topics() {

@@ -3,8 +3,10 @@ package killtest
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +16,7 @@ import (
 	"github.com/flinksink/flinksink/testbed/postgres"
 )
 
-// patience is how long the test waits for what has to happen. It asserts nothing about time.
+// patience is how long the test waits for what has to happen, from the last time that a bridge came forward. It asserts nothing about time.
 const patience = 90 * time.Second
 
 // size is how much a run does, for each of the subjects.
@@ -326,7 +328,7 @@ func (l *life) pair() {
 // until waits until a condition holds, while ps live.
 func (l *life) until(ps []*process, what string, holds func() (bool, error)) {
 	l.t.Helper()
-	limit := time.Now().Add(patience)
+	limit, least := time.Now().Add(patience), math.MaxInt
 	for {
 		ok, err := holds()
 		if err != nil {
@@ -334,6 +336,9 @@ func (l *life) until(ps []*process, what string, holds func() (bool, error)) {
 		}
 		if ok {
 			return
+		}
+		if n := l.s.truth.behind(); n < least {
+			limit, least = time.Now().Add(patience), n
 		}
 		for _, p := range ps {
 			if p.over() {
@@ -391,16 +396,11 @@ func (l *life) conclude(changes int) {
 	for _, name := range []string{first, second} {
 		ps = append(ps, l.start(name, "--until-end"))
 	}
+	l.until(nil, "the last bridges come to the end", func() (bool, error) {
+		_, _, err := l.s.look(ctx, false)
+		return !slices.ContainsFunc(ps, func(p *process) bool { return !p.over() }), err
+	})
 	for _, p := range ps {
-		select {
-		case <-p.done:
-		case <-time.After(patience):
-			for _, p := range ps {
-				p.kill()
-				l.t.Log(p.tail())
-			}
-			l.t.Fatal("the last bridges do not come to the end")
-		}
 		if !p.cmd.ProcessState.Success() {
 			l.t.Fatalf("the last bridge failed: %s", p.tail())
 		}

@@ -1,0 +1,69 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// This file is about a stop while the sink or the store is away. A failure before the decision drops what was written, so that trying
+// again saves nothing that the next start does not read anyway; and what was decided, the next start commits. So an outage is not
+// worth the whole grace, which is for a Save whose answer is out. A failure or two may be a matter of a moment, after which an unclear Save
+// is known and a decided checkpoint committed.
+
+// stopTries is how many failures in a row end a lane that is to stop: less than two seconds of pauses.
+const stopTries = 5
+
+var errGivenUp = errors.New("the bridge stopped without a last checkpoint")
+
+// begin returns the context of a call that a stop may give up; end is called after it.
+func (l *lane) begin() (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(l.r.hard)
+	l.mu.Lock()
+	l.giveUp, l.tries, l.failed = cancel, 0, nil
+	l.mu.Unlock()
+	return ctx, cancel
+}
+
+func (l *lane) end(cancel context.CancelCauseFunc) {
+	l.mu.Lock()
+	l.cancel, l.giveUp = nil, nil
+	l.mu.Unlock()
+	cancel(nil)
+}
+
+// retried notes that the call in progress failed for the nth time in a row, and works again if n is 0.
+func (l *lane) retried(n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tries, l.failed = n, err
+	select {
+	case <-l.r.stopping:
+		l.surrender()
+	default:
+	}
+}
+
+// halting ends the call in progress, for a stop, if it has nothing to save or if it will not succeed. A Save that was sent and what follows
+// from it do not end with the call: the coordinator waits for their outcome.
+func (l *lane) halting() {
+	l.interrupt(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.surrender()
+}
+
+// surrender is called with mu held.
+func (l *lane) surrender() {
+	if l.giveUp != nil && l.tries >= stopTries {
+		l.giveUp(l.r.givenUp(l.tries, l.failed))
+	}
+}
+
+// givenUp is the error of all lanes that give up, so that it is told once.
+func (r *run) givenUp(tries int, err error) error {
+	r.giveUpOnce.Do(func() {
+		r.gaveUp = fmt.Errorf("%w: it failed %d times in a row; nothing is lost, the next start reads again what was not saved: %w", errGivenUp, tries, err)
+	})
+	return r.gaveUp
+}
