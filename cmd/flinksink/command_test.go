@@ -102,10 +102,14 @@ func cases(t *testing.T) []testCase {
 	if err != nil || len(files) < 30 {
 		t.Fatalf("%d captured topics in %s (%v)", len(files), captures, err)
 	}
+	t.Setenv("FLINKSINK_PROTO", filepath.Join(captures, "proto"))
 	var out []testCase
 	for _, f := range files {
 		c := testCase{name: filepath.Base(filepath.Dir(f)), topic: f}
 		c.ddl = c.file("ddl.sql")
+		if strings.Contains(c.name, "avro_confluent") || strings.HasPrefix(c.name, "debezium_avro") {
+			continue // they need a schema registry at localhost:8081; package format reads them with one of its own
+		}
 		if c.name == "json_intervals" { // ddl.sql is CREATE TABLE ... AS SELECT, whose columns Flink alone knows
 			c.ddl = c.file("show-create.sql")
 		}
