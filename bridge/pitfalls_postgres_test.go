@@ -98,13 +98,13 @@ func hundred() (values []string, bad []int64) {
 		if ok && i != 54 && i != 61 {
 			bad = append(bad, int64(i))
 		}
-		values = append(values, fmt.Sprintf(`{"k":%d,%s}`, firstKey+i, more))
+		values = append(values, fmt.Sprintf(`{"k":%d,%s}`, firstKey+int64(i), more))
 	}
 	return values, bad
 }
 
 // firstKey is the first integer that a double cannot hold.
-const firstKey = 9007199254740993
+const firstKey int64 = 9007199254740993
 
 // One bad text in a hundred messages, and its neighbours: a NUL in text (P47), escapes that jsonb cannot store and one that it can (P48), texts
 // that are no uuid (P49), a constraint, a message that is cut off. The data policy decides, and the others are written, each with its digits (P10).
@@ -118,7 +118,7 @@ func TestPitfall_BadValuesInPostgres(t *testing.T) {
 			var records []*kgo.Record
 			for i, v := range values {
 				r := k.record(0, v)
-				r.Key = fmt.Appendf(nil, `{"k":%d}`, firstKey+i)
+				r.Key = fmt.Appendf(nil, `{"k":%d}`, firstKey+int64(i))
 				records = append(records, r)
 			}
 			if err := k.cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
@@ -184,7 +184,7 @@ func TestPitfall_BadValuesInPostgres(t *testing.T) {
 				want := []string{}
 				for _, o := range bad {
 					if policy == DeadLetter {
-						want = append(want, fmt.Sprintf(`%d {"k":%d}`, o, firstKey+o))
+						want = append(want, fmt.Sprintf(`%d {"k":%d}`, o, firstKey+int64(o)))
 					}
 				}
 				if !slices.Equal(letters, want) {
