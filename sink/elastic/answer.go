@@ -1,0 +1,184 @@
+package elastic
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+)
+
+// answerPath leaves out of an answer what is not looked at. Every item has a status, so none is missing.
+var answerPath = []string{"items.*.status", "items.*.error"}
+
+// answer is the server's answer for one item.
+type answer struct {
+	Status int    `json:"status"`
+	Error  *cause `json:"error"`
+	delete bool
+}
+
+// cause is Elasticsearch's description of an error. Its reason may quote values and is never handed on whole, see text.
+type cause struct {
+	Type     string `json:"type"`
+	Reason   string `json:"reason"`
+	CausedBy *cause `json:"caused_by"`
+}
+
+// Names of errors that the status alone does not tell apart, on 7.17, 8.19 and 9.5.
+const (
+	versionConflict = "version_conflict_engine_exception"
+	indexNotFound   = "index_not_found_exception"
+	indexClosed     = "index_closed_exception"
+	blockException  = "cluster_block_exception"
+	badIndexName    = "invalid_index_name_exception"
+	routingMissing  = "routing_missing_exception"
+	notPrimary      = "retry_on_primary_exception"
+	security        = "security_exception"
+)
+
+type verdict uint8
+
+const (
+	done     verdict = iota
+	conflict         // something newer is there, or something foreign
+	later            // the server cannot take it now
+	refused          // it can never be written
+	wrong            // a setting is wrong
+)
+
+// verdict classifies by status and type; texts differ from version to version.
+func (a *answer) verdict() verdict {
+	typ := ""
+	if a.Error != nil {
+		typ = a.Error.Type
+	}
+	switch {
+	case a.Status >= 200 && a.Status < 300:
+		return done
+	case a.Status == 404 && a.Error == nil && a.delete: // there was no such document; its version is kept all the same
+		return done
+	case a.Status == 409:
+		return conflict
+	case a.Status == 429, a.Status >= 500:
+		return later
+	case typ == notPrimary, typ == indexNotFound, typ == indexClosed, typ == blockException:
+		// The index is gone, closed or read-only until somebody sees to it; the lane's alarm says so.
+		return later
+	case a.Status == 401, a.Status == 403, typ == badIndexName, typ == routingMissing, typ == security:
+		return wrong
+	}
+	return refused
+}
+
+// why describes the answer without values of the row.
+func (a *answer) why() error {
+	return fmt.Errorf("status %d%s", a.Status, a.Error.text())
+}
+
+// text names the chain of types. Reasons quote the row ("failed to parse field [price] of type [long] in document with id '7'. Preview of
+// field's value: 'x'"), so of them only the field is taken.
+func (c *cause) text() string {
+	if c == nil {
+		return ""
+	}
+	out := ""
+	for at := c; at != nil && len(out) < 300; at = at.CausedBy {
+		if at.Type != "" {
+			out += ", " + at.Type
+		}
+		if f := fieldOf(at.Reason); f != "" {
+			out += fmt.Sprintf(" (field %q)", f)
+		}
+	}
+	return out
+}
+
+// fieldOf finds the name of the field in a reason.
+func fieldOf(reason string) string {
+	for _, before := range []string{"field [", "object mapping for ["} {
+		if name := between(reason, before, "]"); name != "" {
+			return name
+		}
+	}
+	// Strict mappings: mapping set to strict, dynamic introduction of [f] within [_doc] is not allowed.
+	return between(reason, "dynamic introduction of [", "]")
+}
+
+func between(s, from, to string) string {
+	_, s, ok := strings.Cut(s, from)
+	if !ok {
+		return ""
+	}
+	s, _, ok = strings.Cut(s, to)
+	if !ok || len(s) > 200 {
+		return ""
+	}
+	return s
+}
+
+// readAnswers reads the answer to a bulk of n items.
+func readAnswers(r io.Reader, n int) ([]answer, error) {
+	var body struct {
+		Items []struct {
+			Index, Create, Delete *answer
+		} `json:"items"`
+	}
+	if err := json.NewDecoder(r).Decode(&body); err != nil {
+		return nil, withoutText(err)
+	}
+	if len(body.Items) != n {
+		return nil, fmt.Errorf("it holds %d answers for %d items", len(body.Items), n)
+	}
+	answers := make([]answer, n)
+	for i, it := range body.Items {
+		switch {
+		case it.Index != nil:
+			answers[i] = *it.Index
+		case it.Create != nil:
+			answers[i] = *it.Create
+		case it.Delete != nil:
+			answers[i] = *it.Delete
+			answers[i].delete = true
+		}
+		if answers[i].Status == 0 {
+			return nil, fmt.Errorf("item %d has no status", i)
+		}
+	}
+	return answers, nil
+}
+
+// readCause reads the error of an answer that is about the whole request, which may also be a page of a proxy.
+func readCause(r io.Reader) *cause {
+	var body struct {
+		Error json.RawMessage `json:"error"`
+	}
+	c := new(cause)
+	if json.NewDecoder(io.LimitReader(r, 1<<20)).Decode(&body) == nil {
+		_ = json.Unmarshal(body.Error, c) // a text rather than an object: no type
+	}
+	return c
+}
+
+// withoutText keeps of an error of package json what does not quote the body.
+func withoutText(err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("it is no JSON at byte %d", syntax.Offset)
+	}
+	var typ *json.UnmarshalTypeError
+	if errors.As(err, &typ) {
+		return fmt.Errorf("member %s has the wrong type", typ.Field)
+	}
+	return err
+}
+
+// withoutURL takes the address off, which may hold a password.
+func withoutURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}

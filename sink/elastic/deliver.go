@@ -1,0 +1,221 @@
+package elastic
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// maxAnswer bounds what is read of one answer.
+const maxAnswer = 256 << 20
+
+// deliver sends a bulk until each of its items is settled: done, superseded by something newer, or refused for good. What the server cannot take
+// now is sent again, those items only, with pauses. Sending twice is harmless, since the versions are the same, so an answer that was
+// lost is no different from one that says 503.
+func (p *pipe) deliver(ctx context.Context, b *bulk) error {
+	d := &delivery{p: p, plan: b.plan, left: p.c.s.o.Patience}
+	d.send(ctx, b.buf, b.items)
+	if d.err != nil {
+		return d.err
+	}
+	if len(d.refused) > 0 {
+		first := d.refused[0]
+		return &sink.Error{Class: sink.ErrRejected, Position: position(first.Partition, first.Offset), Rejected: d.refused, Err: first.Reason}
+	}
+	return nil
+}
+
+func position(p changelog.Partition, offset int64) *changelog.Position {
+	return &changelog.Position{Partition: p, Offset: offset, LeaderEpoch: -1}
+}
+
+// delivery is one bulk on its way.
+type delivery struct {
+	p       *pipe
+	plan    *plan
+	left    time.Duration // of Patience
+	tries   int           // pauses since something was last settled
+	refused []sink.Rejection
+	err     error // ends it
+}
+
+// send sends items of buf, which lie there one after another.
+func (d *delivery) send(ctx context.Context, buf []byte, items []item) {
+	for len(items) > 0 && d.err == nil {
+		body := buf
+		if items[0].start != 0 || items[len(items)-1].end != len(buf) {
+			body = gather(buf, items)
+		}
+		answers, whole := d.request(ctx, body, len(items))
+		switch {
+		case whole != nil && whole.halve && len(items) > 1:
+			// The server takes all or nothing of such a request, so the one that it is about is looked for.
+			half := len(items) / 2
+			d.send(ctx, buf, items[:half])
+			if d.err == nil {
+				d.send(ctx, buf, items[half:])
+			}
+			return
+		case whole != nil && whole.halve:
+			d.refused = append(d.refused, items[0].rejection(whole.why))
+			return
+		case whole != nil && whole.class != sink.ErrTransient:
+			d.err = &sink.Error{Class: whole.class, Err: whole.why}
+			return
+		case whole != nil:
+			d.pause(ctx, whole.why)
+			continue
+		}
+		items = d.settle(ctx, buf, items, answers)
+	}
+}
+
+// gather copies items into a body of their own.
+func gather(buf []byte, items []item) []byte {
+	n := 0
+	for i := range items {
+		n += items[i].end - items[i].start
+	}
+	body := make([]byte, 0, n)
+	for i := range items {
+		body = append(body, buf[items[i].start:items[i].end]...)
+	}
+	return body
+}
+
+// settle goes through the answers and returns the items that have to go again, after a pause.
+func (d *delivery) settle(ctx context.Context, buf []byte, items []item, answers []answer) []item {
+	var again []item
+	var why error
+	var conflicts []int
+	for i := range answers {
+		switch a := &answers[i]; a.verdict() {
+		case done:
+		case conflict:
+			conflicts = append(conflicts, i)
+		case later:
+			again, why = append(again, items[i]), a.why()
+		case refused:
+			d.refused = append(d.refused, items[i].rejection(a.why()))
+		case wrong:
+			d.err = configf("%w: %s", a.why(), d.plan.index)
+			return nil
+		}
+	}
+	if len(conflicts) > 0 {
+		if err := d.resolve(ctx, buf, items, conflicts); err != nil {
+			d.err = err
+			return nil
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	if len(again) < len(items) {
+		d.tries = 0
+	}
+	d.pause(ctx, why)
+	return again
+}
+
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// pause waits before the next try, or ends the delivery.
+func (d *delivery) pause(ctx context.Context, why error) {
+	pause := min(firstPause<<min(d.tries, 10), lastPause)
+	pause = pause/2 + rand.N(pause/2)
+	d.tries++
+	if d.left -= pause; d.left <= 0 {
+		d.err = transientf("the server could not take documents for index %s for %v: %w", d.plan.index, d.p.c.s.o.Patience, why)
+		return
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		d.err = context.Cause(ctx)
+	}
+}
+
+// failure is what became of a request as a whole.
+type failure struct {
+	class error
+	halve bool // one of its items is to blame
+	why   error
+}
+
+// request sends one body and reads the answers of its n items.
+func (d *delivery) request(ctx context.Context, body []byte, n int) ([]answer, *failure) {
+	if l := d.p.c.lease; l != nil {
+		if err := l.renew(ctx); err != nil {
+			return nil, &failure{class: sink.ClassOf(err), why: err}
+		}
+	}
+	o := &d.p.c.s.o
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, o.RequestTimeout)
+	defer cancel()
+	res, err := esapi.BulkRequest{Index: d.plan.index, Body: bytes.NewReader(body), Pipeline: o.Pipeline, FilterPath: answerPath}.Do(ctx, d.p.c.s.client)
+	if err != nil {
+		d.left -= time.Since(began)
+		return nil, &failure{class: sink.ErrTransient, why: hide(err)}
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		d.left -= time.Since(began)
+		return nil, wholeFailure(res)
+	}
+	answers, err := readAnswers(io.LimitReader(res.Body, maxAnswer), n)
+	if err != nil {
+		d.left -= time.Since(began)
+		return nil, &failure{class: sink.ErrTransient, why: fmt.Errorf("the answer to a bulk request cannot be read: %w", err)}
+	}
+	return answers, nil
+}
+
+// hide keeps an error of the client without the address's user information.
+func hide(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within Options.RequestTimeout: %w", context.DeadlineExceeded)
+	}
+	return fmt.Errorf("the server cannot be reached: %w", withoutURL(err))
+}
+
+// wholeFailure reads an answer that is about the request as a whole.
+func wholeFailure(res *esapi.Response) *failure {
+	cause := readCause(res.Body)
+	why := fmt.Errorf("status %d%s", res.StatusCode, cause.text())
+	switch res.StatusCode {
+	case http.StatusRequestEntityTooLarge:
+		return &failure{class: sink.ErrRejected, halve: true, why: fmt.Errorf("the document is larger than the server takes (http.max_content_length): status 413")}
+	case http.StatusBadRequest:
+		// One bad item can make the server refuse its neighbours.
+		return &failure{class: sink.ErrRejected, halve: true, why: why}
+	case http.StatusUnauthorized:
+		return &failure{class: sink.ErrConfig, why: fmt.Errorf("%w: the client's credentials are not accepted", why)}
+	case http.StatusForbidden:
+		if cause.Type == blockException {
+			return &failure{class: sink.ErrTransient, why: why}
+		}
+		return &failure{class: sink.ErrConfig, why: fmt.Errorf("%w: the client needs the privilege to write into the index", why)}
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
+		if cause.Type == indexNotFound {
+			return &failure{class: sink.ErrTransient, why: why}
+		}
+		return &failure{class: sink.ErrConfig, why: fmt.Errorf("%w: does the address of the client lead to Elasticsearch?", why)}
+	}
+	return &failure{class: sink.ErrTransient, why: why}
+}

@@ -1,0 +1,105 @@
+package elastictest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// query is what a search may ask for.
+type query struct {
+	Bool struct {
+		MustNot struct {
+			Exists struct {
+				Field string `json:"field"`
+			} `json:"exists"`
+		} `json:"must_not"`
+	} `json:"bool"`
+	Range map[string]struct {
+		LT string `json:"lt"`
+	} `json:"range"`
+}
+
+func (q *query) matches(source json.RawMessage) bool {
+	var doc map[string]any
+	if json.Unmarshal(source, &doc) != nil {
+		return false
+	}
+	if f := q.Bool.MustNot.Exists.Field; f != "" && doc[f] != nil {
+		return false
+	}
+	for f, r := range q.Range {
+		at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(doc[f]))
+		limit, err2 := time.Parse(time.RFC3339Nano, r.LT)
+		if err != nil || err2 != nil || !at.Before(limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// search serves a search, over an index or a point in time. The order is that of ids; sorting by anything but _shard_doc is not known.
+func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *problem) {
+	var ask struct {
+		Size  int   `json:"size"`
+		Query query `json:"query"`
+		PIT   struct {
+			ID string `json:"id"`
+		} `json:"pit"`
+		After []int `json:"search_after"`
+	}
+	if err := json.Unmarshal(body, &ask); err != nil {
+		return nil, 0, &problem{status: 400, typ: "parsing_exception", reason: err.Error()}
+	}
+	names := []string{name}
+	if ask.PIT.ID != "" {
+		var ok bool
+		if names, ok = s.pits[ask.PIT.ID]; !ok {
+			return nil, 0, &problem{status: 404, typ: "search_context_missing_exception", reason: fmt.Sprintf("No search context found for id [%s]", ask.PIT.ID)}
+		}
+	}
+	from := 0
+	if len(ask.After) > 0 {
+		from = ask.After[0] + 1
+	}
+	if n, err := strconv.Atoi(r.URL.Query().Get("size")); err == nil {
+		ask.Size = n
+	}
+	if ask.Size == 0 {
+		ask.Size = 10
+	}
+	hits := []any{}
+	n := 0
+	for _, name := range names {
+		x, p := s.find(name)
+		if p != nil {
+			return nil, 0, p
+		}
+		filter := x.filter(name)
+		for _, id := range slices.Sorted(maps.Keys(x.docs)) {
+			d := x.docs[id]
+			if !ask.Query.matches(d.source) || !filter.matches(d.source) {
+				continue
+			}
+			if n >= from && len(hits) < ask.Size {
+				hits = append(hits, map[string]any{"_index": x.name, "_id": id, "_version": d.version, "_seq_no": d.seq, "_primary_term": 1, "_source": d.source, "sort": []int{n}})
+			}
+			n++
+		}
+	}
+	return map[string]any{"pit_id": ask.PIT.ID, "hits": map[string]any{"total": map[string]any{"value": n, "relation": "eq"}, "hits": hits}}, 200, nil
+}
+
+// filter is that of an alias.
+func (x *index) filter(alias string) *query {
+	var a struct {
+		Filter query `json:"filter"`
+	}
+	_ = json.Unmarshal(x.aliases[strings.TrimSpace(alias)], &a)
+	return &a.Filter
+}

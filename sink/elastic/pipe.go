@@ -1,0 +1,169 @@
+package elastic
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// pipe sends one bulk request after another. Each document belongs to one pipe of its lane, so changes of a document reach the server in order, and
+// one that the server could not take holds up those behind it.
+type pipe struct {
+	c    *committer
+	most int // bytes of a request
+
+	fill *bulk // takes changes
+	spun *bulk // is under way, or kept for reuse
+	busy chan error
+	err  error // of a request that is over
+
+	superseded int64
+	topics     map[string]string // topic ids that documents in our way named, by topic
+}
+
+// bulk is the body of a request.
+type bulk struct {
+	plan  *plan
+	buf   []byte
+	items []item
+}
+
+// item is one action of a bulk.
+type item struct {
+	changelog.Partition
+	offset   int64
+	index    int32
+	start    int // in buf
+	document int // where the document begins; end: none
+	end      int
+	idStart  int // of the id as JSON, within its quotes
+	idEnd    int
+	delete   bool // of the document itself
+}
+
+func (b *bulk) reset() {
+	b.plan, b.buf, b.items = nil, b.buf[:0], b.items[:0]
+}
+
+// add appends a change, or says why it has no document; then nothing was appended.
+func (p *pipe) add(pl *plan, ch *changelog.Change, id []byte) *refusal {
+	b := p.fill
+	if b == nil {
+		b = new(bulk)
+		p.fill = b
+	}
+	b.plan = pl
+	it := item{Partition: ch.Partition, offset: ch.Offset, index: ch.Index, start: len(b.buf)}
+	o := &p.c.s.o
+	it.delete = !ch.Kind.Adds() && o.Deletes == Hard
+	switch {
+	case it.delete:
+		b.buf = append(b.buf, `{"delete":{"_id":`...)
+	case o.DataStream:
+		b.buf = append(b.buf, `{"create":{"_id":`...)
+	default:
+		b.buf = append(b.buf, `{"index":{"_id":`...)
+	}
+	it.idStart = len(b.buf) + 1
+	b.buf = appendString(b.buf, id)
+	it.idEnd = len(b.buf) - 1
+	if pl.routing >= 0 {
+		b.buf = append(b.buf, `,"routing":`...)
+		b.buf = appendRouting(b.buf, pl, ch.Row)
+	}
+	if !o.DataStream {
+		b.buf = append(b.buf, `,"version":`...)
+		b.buf = strconv.AppendInt(b.buf, version(p.c.incarnation, ch.Offset), 10)
+		b.buf = append(b.buf, `,"version_type":"external_gte"`...)
+	}
+	b.buf = append(b.buf, "}}\n"...)
+	it.document = len(b.buf)
+	if !it.delete {
+		b.buf = append(b.buf, '{')
+		var r *refusal
+		if ch.Kind.Adds() {
+			b.buf, r = pl.appendDocument(b.buf, ch.Row)
+		} else {
+			b.buf = appendDeleted(b.buf, p.c.now())
+		}
+		if r != nil {
+			b.buf = b.buf[:it.start]
+			return r
+		}
+		if b.buf[len(b.buf)-1] != '{' {
+			b.buf = append(b.buf, ',')
+		}
+		b.buf = p.c.appendMeta(b.buf, ch)
+		b.buf = append(b.buf, "}\n"...)
+	}
+	it.end = len(b.buf)
+	b.items = append(b.items, it)
+	return nil
+}
+
+// appendRouting appends the text of the routing column as JSON.
+func appendRouting(dst []byte, p *plan, row changelog.Row) []byte {
+	v := row[p.routing]
+	if v.Kind() == changelog.KindString {
+		return appendString(dst, v.Bytes())
+	}
+	dst = append(dst, '"')
+	return append(changelog.AppendText(dst, &p.table.Schema.Columns[p.routing].Type, v), '"')
+}
+
+func (p *pipe) full() bool {
+	return len(p.fill.buf) >= p.most || len(p.fill.items) >= p.c.s.o.BulkActions
+}
+
+// send puts what waits under way, after the request before it is over, or returns that one's error.
+func (p *pipe) send(ctx context.Context) error {
+	if p.fill == nil || len(p.fill.items) == 0 {
+		return nil
+	}
+	if err := p.wait(ctx); err != nil {
+		return err
+	}
+	b := p.fill
+	p.fill, p.spun = p.spun, b
+	if p.fill != nil {
+		p.fill.reset()
+	}
+	p.busy = make(chan error, 1)
+	go func(busy chan<- error, requests context.Context) { busy <- p.deliver(requests, b) }(p.busy, p.c.requests)
+	return nil
+}
+
+// wait waits for the request under way. Its error stays: a checkpoint with a hole is not prepared.
+func (p *pipe) wait(ctx context.Context) error {
+	if p.busy != nil {
+		select {
+		case p.err = <-p.busy:
+			p.busy = nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return p.err
+}
+
+// reset waits until nothing is under way, which the caller has told to stop, and empties the pipe. Buffers stay for the next checkpoint.
+func (p *pipe) reset() {
+	if p.busy != nil {
+		<-p.busy
+		p.busy = nil
+	}
+	for _, b := range []*bulk{p.fill, p.spun} {
+		if b != nil {
+			b.reset()
+		}
+	}
+	p.err, p.superseded = nil, 0
+	clear(p.topics)
+}
+
+// change is what a rejection names.
+func (it *item) rejection(why error) sink.Rejection {
+	return sink.Rejection{Partition: it.Partition, Offset: it.offset, Index: it.index, Reason: why}
+}
