@@ -231,11 +231,11 @@ func TestDataPolicy_Random(t *testing.T) {
 				}
 				switch rng.IntN(4) {
 				case 0: // a restart
-					r.end()
+					r.leave()
 					r = start(t, opts())
 				case 1: // another member comes, and the first one goes
 					other := start(t, opts())
-					r.end()
+					r.leave()
 					r = other
 				case 2: // somebody fences the lane
 					if len(r.b.Status().Partitions) > 0 {

@@ -31,6 +31,7 @@ import (
 type compaction struct {
 	compacted bool
 	keeps     time.Duration // how long a tombstone is surely there after it was written
+	after     time.Duration // and how long after the cleaner first passed it
 }
 
 // missedDeletes refuses stored positions that are older than tombstones live, unless Options.AllowMissedDeletes accepts them.
@@ -98,13 +99,15 @@ func (r *run) missedDeletes(ctx context.Context, stored map[changelog.Partition]
 				"bridge", r.name, "partition", p.String(), "position", sp.Offset, "age", age, "deletesAreKept", keeps)
 			continue
 		}
-		return r.lost("acquire", sp.Position, missed(sp.Position, age, keeps))
+		return r.lost("acquire", sp.Position, missed(sp.Position, age, keeps, "delete.retention.ms + min.compaction.lag.ms"))
 	}
 	return nil
 }
 
-// standing is the same for a bridge that runs and cannot save, because the sink is away or its work goes wrong: to it a tombstone that is
-// compacted away meanwhile is lost as to one that is down.
+// standing is the same for a bridge that runs, and saves nothing or too slowly: because the sink is away, its work goes wrong, or more is written than
+// it can take. When it reads a row, the tombstone that will take the row away is there, or is still to be written; cleaners may pass it from then on, so
+// it is surely there for delete.retention.ms more. So all that a partition held at some moment has to be read, and saved, that long after it. What is
+// older than the oldest mark that is not saved was in time; a position that moves proves nothing by itself.
 func (w *watcher) standing(ctx context.Context, now time.Time) error {
 	r := w.r
 	if m := r.in.Decoder.Table().Mode; !m.Contains(changelog.Delete) && !m.Contains(changelog.UpdateBefore) {
@@ -114,8 +117,9 @@ func (w *watcher) standing(ctx context.Context, now time.Time) error {
 	var topics []string
 	r.f.mu.Lock()
 	for p, part := range r.f.parts {
-		if !part.stands.IsZero() && part.saved >= 0 && !part.stands.Equal(w.missed[p]) {
-			stands[changelog.Position{Partition: p, Offset: part.saved, LeaderEpoch: -1, TopicID: part.topicID}] = part.stands
+		// One that was made at this look says nothing yet.
+		if len(part.marks) > 0 && part.marks[0].at.Before(w.looked) && !part.marks[0].at.Equal(w.missed[p]) {
+			stands[changelog.Position{Partition: p, Offset: part.saved, LeaderEpoch: -1, TopicID: part.topicID}] = part.marks[0].at
 			topics = append(topics, p.Topic)
 		}
 	}
@@ -130,14 +134,14 @@ func (w *watcher) standing(ctx context.Context, now time.Time) error {
 	}
 	for p, since := range stands {
 		c, age := settings[p.Topic], now.Sub(since).Round(time.Second)
-		if !c.compacted || now.Sub(since) <= c.keeps {
+		if !c.compacted || now.Sub(since) <= c.after {
 			continue
 		}
 		if !r.o.AllowMissedDeletes {
-			return r.lost("watch", p, missed(p, age, c.keeps))
+			return r.lost("watch", p, missed(p, age, c.after, "delete.retention.ms"))
 		}
 		r.log.Warn("flinksink: deletes may be compacted away before they are read; Options.AllowMissedDeletes accepts it",
-			"bridge", r.name, "partition", p.Partition.String(), "position", p.Offset, "age", age, "deletesAreKept", c.keeps)
+			"bridge", r.name, "partition", p.Partition.String(), "position", p.Offset, "age", age, "deletesAreKept", c.after)
 		if w.missed == nil {
 			w.missed = make(map[changelog.Partition]time.Time)
 		}
@@ -146,10 +150,10 @@ func (w *watcher) standing(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func missed(p changelog.Position, age, keeps time.Duration) error {
-	return fmt.Errorf("the topic is compacted, keeps deletes for %s (delete.retention.ms + min.compaction.lag.ms), and this position is %s old: deletes after it may be compacted away unread, "+
+func missed(p changelog.Position, age, keeps time.Duration, settings string) error {
+	return fmt.Errorf("the topic is compacted, keeps deletes for %s (%s), and this position is %s old: deletes after it may be compacted away unread, "+
 		"which no offset shows, and their rows would stay. To be sure, empty the table and read the topic again ('flinksink positions reset'); to accept, set Options.AllowMissedDeletes, "+
-		"or once by 'flinksink positions set %s:%d:%d'", keeps, age, p.Topic, p.Partition.Partition, p.Offset)
+		"or once by 'flinksink positions set %s:%d:%d'", keeps, settings, age, p.Topic, p.Partition.Partition, p.Offset)
 }
 
 // compactions asks how topics are compacted. Without the right to ask (DESCRIBE_CONFIGS) it is not known, which is said once.
@@ -201,6 +205,9 @@ func compactionOf(values map[string]string) compaction {
 	for _, name := range []string{"delete.retention.ms", "min.compaction.lag.ms"} {
 		if ms, err := strconv.ParseInt(values[name], 10, 64); err == nil && ms > 0 {
 			c.keeps += time.Duration(min(ms, most)) * time.Millisecond
+			if name == "delete.retention.ms" {
+				c.after = c.keeps
+			}
 		}
 	}
 	return c

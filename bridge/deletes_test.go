@@ -287,6 +287,51 @@ func TestMissedDeletes_WhileStanding(t *testing.T) {
 	}
 }
 
+// A bridge whose position moves, and that lags behind all the same, is found by the ends of before that it has not reached.
+func TestMissedDeletes_Marks(t *testing.T) {
+	at := func(look int) time.Time { return time.Unix(int64(look), 0) }
+	oldest := func(arrive, save, lag int64, looks int) time.Duration {
+		p := &partition{saved: 0, last: lag}
+		most := time.Duration(0)
+		for i := range looks {
+			p.look(at(i))
+			if len(p.marks) > 0 {
+				most = max(most, at(i).Sub(p.marks[0].at))
+			}
+			if len(p.marks) > mostMarks || !slices.IsSortedFunc(p.marks, func(a, b mark) int { return a.at.Compare(b.at) }) {
+				t.Fatalf("marks %v", p.marks)
+			}
+			p.last += arrive
+			p.saved = min(p.saved+save, p.last)
+		}
+		return most
+	}
+	for _, c := range []struct {
+		name               string
+		arrive, save, lag  int64
+		looks, least, most int // seconds of the oldest mark
+	}{
+		{"all is saved", 10, 20, 0, 1000, 0, 1},
+		{"it lags by what arrives in a minute", 10, 10, 600, 5000, 58, 63},
+		{"it falls behind", 10, 9, 0, 10000, 900, 1010},
+		{"it stands", 10, 0, 0, 1000, 998, 999},
+		{"nothing more arrives, and it stands", 0, 0, 5, 1000, 999, 999},
+		{"it catches up", 10, 20, 10000, 3000, 450, 505},
+	} {
+		if got := int(oldest(c.arrive, c.save, c.lag, c.looks).Seconds()); got < c.least || got > c.most {
+			t.Errorf("%s: the oldest mark was %d s old, expected are %d to %d", c.name, got, c.least, c.most)
+		}
+	}
+	p := &partition{saved: 3, last: 5}
+	p.look(at(0))
+	if p.holds = holdEnd; len(p.marks) != 1 {
+		t.Errorf("marks %v", p.marks)
+	}
+	if p.look(at(1)); len(p.marks) != 0 { // read as far as asked
+		t.Errorf("marks %v", p.marks)
+	}
+}
+
 // An append-only table has no deletes to miss.
 func TestMissedDeletes_AppendOnly(t *testing.T) {
 	k, g := newCluster(t, 1), newTarget()
@@ -378,15 +423,15 @@ func TestCompactionOf(t *testing.T) {
 		policy, keeps, lag string
 		want               compaction
 	}{
-		{"compact", "86400000", "0", compaction{true, day}},
-		{"delete", "86400000", "0", compaction{false, day}},
-		{"compact,delete", "1", "2", compaction{true, 3 * time.Millisecond}},
+		{"compact", "86400000", "0", compaction{true, day, day}},
+		{"delete", "86400000", "0", compaction{false, day, day}},
+		{"compact,delete", "1", "2", compaction{true, 3 * time.Millisecond, time.Millisecond}},
 		{"", "", "", compaction{}},
 		{"uncompact", "x", "-1", compaction{}},
-		{"compact", "9223372036854775807", "9223372036854775807", compaction{true, 2 * (1<<63 - 1) / 4 / time.Millisecond * time.Millisecond}},
+		{"compact", "9223372036854775807", "9223372036854775807", compaction{true, 2 * (1<<63 - 1) / 4 / time.Millisecond * time.Millisecond, (1<<63 - 1) / 4}},
 	} {
 		got := compactionOf(map[string]string{"cleanup.policy": c.policy, "delete.retention.ms": c.keeps, "min.compaction.lag.ms": c.lag})
-		if got.compacted != c.want.compacted || (got.keeps-c.want.keeps).Abs() > time.Second && got.keeps > 0 || got.keeps < 0 {
+		if got.compacted != c.want.compacted || (got.keeps-c.want.keeps).Abs() > time.Second && got.keeps > 0 || got.keeps < 0 || (got.after-c.want.after).Abs() > time.Second {
 			t.Errorf("%+v: got %+v", c, got)
 		}
 	}

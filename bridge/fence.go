@@ -139,8 +139,11 @@ func (l *lane) compare() error {
 	}
 	l.looked = time.Now()
 	var st sink.State
-	ok, err := l.call(func(ctx context.Context) (err error) {
-		st, err = l.co.Store().Read(ctx, l.r.name)
+	ok, err := l.look(func(ctx context.Context) (err error) {
+		// A store that does not answer must not keep the lane from its work: the next look asks again.
+		ask, cancel := context.WithTimeout(ctx, l.r.o.Connect)
+		defer cancel()
+		st, err = l.co.Store().Read(ask, l.r.name)
 		if err != nil && ctx.Err() == nil {
 			l.r.log.Debug("flinksink: comparing the stored positions failed", "bridge", l.r.name, "lane", l.n, "error", err)
 			return nil
@@ -155,8 +158,10 @@ func (l *lane) compare() error {
 		return nil
 	}
 	ours, asked := false, false
-	ok, err = l.call(func(ctx context.Context) (err error) {
-		ours, err = l.r.m.Confirm(ctx)
+	ok, err = l.look(func(ctx context.Context) (err error) {
+		ask, cancel := context.WithTimeout(ctx, l.r.o.Connect)
+		defer cancel()
+		ours, err = l.r.m.Confirm(ask)
 		asked = err == nil
 		if err != nil && ctx.Err() == nil {
 			l.r.log.Warn("flinksink: cannot ask the consumer group whether the partitions are still ours", "bridge", l.r.name, "lane", l.n, "error", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // This file looks whether stored positions are still what the bridge left there: before a lane acquires partitions, and when it is sent
@@ -19,6 +20,12 @@ import (
 // ground looks at what is stored for partitions before they are acquired, and whether they are still this member's to acquire. Afterwards would be too late: a generation that begins may
 // save at once (what is there to settle), which makes an old position look like one of today.
 func (l *lane) ground(ctx context.Context, parts []changelog.Partition) (ours bool, err error) {
+	// The group's offsets first. They are written after the decision, so a store that is asked later holds at least as much, whoever saves
+	// meanwhile; the other way round a process that was stopped in between would take its successor's checkpoint for one that was lost.
+	hints, err := l.r.hints(ctx)
+	if err != nil {
+		return false, err
+	}
 	stored, err := l.stored(ctx)
 	if err != nil {
 		return false, err
@@ -39,7 +46,7 @@ func (l *lane) ground(ctx context.Context, parts []changelog.Partition) (ours bo
 		if err := l.judge(back, saw, stored); err != nil {
 			return false, err
 		}
-	} else if err := l.r.behindHint(ctx, parts, mine); err != nil {
+	} else if err := l.r.behindHint(hints, parts, mine); err != nil {
 		return false, err
 	}
 	if err := l.r.missedDeletes(ctx, mine); err != nil {
@@ -117,22 +124,27 @@ func (r *run) wentBack(stored changelog.Position, was int64, how string) error {
 		how, w.Stored, w.Stored, was-1, stored.Topic, stored.Partition.Partition, w.Stored, was))
 }
 
-// behindHint compares stored positions with the group's committed offsets. Those are a hint and never where reading begins; but they are
-// written after a decision only, so one that is beyond the store says that the store forgot.
-//
-// A position that was moved by hand is no such case: it is of no generation until the next checkpoint, and that one is of a
-// later generation than the hint.
-func (r *run) behindHint(ctx context.Context, parts []changelog.Partition, stored map[changelog.Partition]sink.StoredPosition) error {
+// hints asks for the group's committed offsets. nil: they cannot be known now.
+func (r *run) hints(ctx context.Context) (kadm.OffsetResponses, error) {
 	ask, cancel := context.WithTimeout(ctx, r.o.Connect)
 	defer cancel()
 	committed, err := r.adm.FetchOffsets(ask, r.o.Group)
-	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		r.log.Warn("flinksink: cannot compare the stored positions with the group's offsets", "bridge", r.name, "group", r.o.Group, "error", err)
-		return nil
+	if err == nil {
+		return committed, nil
 	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r.log.Warn("flinksink: cannot compare the stored positions with the group's offsets", "bridge", r.name, "group", r.o.Group, "error", err)
+	return nil, nil
+}
+
+// behindHint compares stored positions with the group's committed offsets of before they were read. Those are a hint and never where reading
+// begins; but they are written after a decision only, so one that is beyond the store says that the store forgot.
+//
+// A position that was moved by hand is no such case: it is of no generation until the next checkpoint, and that one is of a
+// later generation than the hint.
+func (r *run) behindHint(committed kadm.OffsetResponses, parts []changelog.Partition, stored map[changelog.Partition]sink.StoredPosition) error {
 	for _, p := range parts {
 		o, ok := committed.Lookup(p.Topic, p.Partition)
 		if !ok || o.Err != nil {

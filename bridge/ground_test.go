@@ -9,6 +9,8 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/sinktest"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // failing is a store that fails over: to another server, which may hold an older state.
@@ -205,4 +207,66 @@ func TestHint_Metadata(t *testing.T) {
 			t.Errorf("%q: got %+v", s, got)
 		}
 	}
+}
+
+// overtaken is a store of which somebody else saves right after the first look into it.
+type overtaken struct {
+	sink.Store
+	once sync.Once
+	then func()
+}
+
+func (s *overtaken) Read(ctx context.Context, bridge string) (sink.State, error) {
+	st, err := s.Store.Read(ctx, bridge)
+	s.once.Do(s.then)
+	return st, err
+}
+
+// A process is stopped between its look into the store and the next step, and its successor saves meanwhile: the group's offset, which
+// is then beyond what the process has seen, does not say that the store went back. (Found by TestSimulate.)
+func TestWentBack_SuccessorSavedMeanwhile(t *testing.T) {
+	k, g := newCluster(t, 1), newTarget()
+	k.put(0, numbered("a", 0, 5)...)
+	k.read(g)
+	k.put(0, "of the successor")
+	o := options(g)
+	store := &overtaken{Store: o.Store}
+	o.Store = store
+	b := k.bridge(g, o)
+	store.then = func() {
+		ctx := context.Background()
+		run := b.cur
+		id, generation := run.cl.GroupMetadata()
+		at := changelog.Partition{Topic: k.topic}
+		claim, err := store.Acquire(ctx, sink.AcquireRequest{Bridge: run.name, Fingerprint: run.fingerprint(), Partitions: []changelog.Partition{at}, Owner: "successor", GroupGeneration: generation})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		from := claim.Positions[0]
+		to := from
+		to.Offset = 6
+		if err := store.Save(ctx, claim.Generation, sink.Checkpoint{ID: 1, From: []changelog.Position{from}, To: []changelog.Position{to}}); err != nil {
+			t.Error(err)
+		}
+		text := hint{claim.Generation.ID, 1, to.TopicID}.String()
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Group, req.MemberID, req.Generation = run.o.Group, id, generation
+		rp := kmsg.NewOffsetCommitRequestTopicPartition()
+		rp.Offset, rp.LeaderEpoch, rp.Metadata = to.Offset, to.LeaderEpoch, &text
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic, rt.TopicID, rt.Partitions = k.topic, to.TopicID, append(rt.Partitions, rp)
+		req.Topics = append(req.Topics, rt)
+		resp, err := req.RequestWith(ctx, run.cl)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	r := start(t, b)
+	k.put(0, "z")
+	g.wantValues(t, append(numbered("a", 0, 5), "z"), r)
+	r.end()
 }

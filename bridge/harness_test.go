@@ -285,13 +285,19 @@ func (r *running) wait() error {
 	}
 }
 
-// describe says what tells why a bridge stands still: what it holds of each partition, what its client fetches, and where its goroutines are.
+// describe says what tells why a bridge stands still, and where the goroutines are.
 func (r *running) describe() string {
+	stacks := make([]byte, 1<<20)
+	return describe(r.b) + string(stacks[:runtime.Stack(stacks, true)])
+}
+
+// describe says what a bridge holds of each partition, and what its client fetches.
+func describe(bridge *Bridge) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "status %+v\n", r.b.Status())
-	r.b.mu.Lock()
-	cur := r.b.cur
-	r.b.mu.Unlock()
+	fmt.Fprintf(&b, "status %+v\n", bridge.Status())
+	bridge.mu.Lock()
+	cur := bridge.cur
+	bridge.mu.Unlock()
 	if cur != nil {
 		cur.f.mu.Lock()
 		for p, part := range cur.f.parts {
@@ -304,8 +310,6 @@ func (r *running) describe() string {
 		fmt.Fprintf(&b, "seeks %d, the client has %d records and pauses %v\n", len(cur.f.seeks), cur.cl.BufferedFetchRecords(), cur.cl.PauseFetchPartitions(nil))
 		cur.f.mu.Unlock()
 	}
-	stacks := make([]byte, 1<<20)
-	b.Write(stacks[:runtime.Stack(stacks, true)])
 	return b.String()
 }
 
@@ -315,6 +319,15 @@ func (r *running) end() {
 	r.stop()
 	if err := r.wait(); err != nil {
 		r.t.Fatalf("graceful stop: %v", err)
+	}
+}
+
+// leave stops the bridge in the middle of failures: its last checkpoint may be dropped, which it then says.
+func (r *running) leave() {
+	r.t.Helper()
+	r.stop()
+	if err := r.wait(); err != nil && !errors.Is(err, errGivenUp) {
+		r.t.Fatalf("stop: %v", err)
 	}
 }
 

@@ -84,6 +84,10 @@ func (h *hinter) commit() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hintTimeout)
 	defer cancel()
+	if f := h.r.o.commitHint; f != nil {
+		h.answered(f(ctx, h.r, to))
+		return
+	}
 	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		for i := range req.Topics {
 			t := &req.Topics[i]
@@ -106,10 +110,14 @@ func (h *hinter) commit() {
 				}
 			}
 		}
-		if err != nil {
-			h.r.log.Debug("flinksink: group offsets were not committed; lag monitors see older ones", "bridge", h.r.name, "error", err)
-		}
+		h.answered(err)
 	})
+}
+
+func (h *hinter) answered(err error) {
+	if err != nil {
+		h.r.log.Debug("flinksink: group offsets were not committed; lag monitors see older ones", "bridge", h.r.name, "error", err)
+	}
 }
 
 func (f *fetcher) holds(p changelog.Partition) bool {

@@ -28,6 +28,7 @@ func (in Input) CheckOrder(topic string, partitions int) error {
 // CheckPositions judges stored positions as a bridge of these options does before it acquires their partitions: whether the store went
 // back behind the group's offsets, and whether deletes may have been compacted away since the positions were saved. The error is an
 // [sink.ErrLost]. Options.Hooks.WentBack, Options.Logger and Options.AllowMissedDeletes have their meaning. It changes nothing.
+// stored must be read while the bridge does not run: a checkpoint that is saved after that looks like one that the store forgot.
 func CheckPositions(ctx context.Context, cl *kgo.Client, name string, in Input, o *Options, stored []sink.StoredPosition) error {
 	r := &run{name: name, in: in, o: o.withDefaults(name, in, nil), cl: cl, adm: kadm.NewClient(cl)}
 	r.log = r.o.Logger
@@ -38,7 +39,11 @@ func CheckPositions(ctx context.Context, cl *kgo.Client, name string, in Input, 
 		mine[p.Position.Partition] = p
 		parts = append(parts, p.Position.Partition)
 	}
-	if err := r.behindHint(ctx, parts, mine); err != nil {
+	hints, err := r.hints(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.behindHint(hints, parts, mine); err != nil {
 		return err
 	}
 	return r.missedDeletes(ctx, mine)

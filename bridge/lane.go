@@ -66,6 +66,8 @@ type lane struct {
 	closed bool       // co is closed, and the bridge stopped before there was another; belongs to the writer
 	looked time.Time  // when the store was last compared while nothing was to save; belongs to the writer
 	given  error      // what a call was given up with by a stop; belongs to the writer
+
+	aborted error // why the last checkpoint that was not decided was dropped; belongs to the writer
 }
 
 type eventKind uint8
@@ -164,11 +166,23 @@ func (l *lane) interrupt(idleOnly bool) {
 // call runs one call of the coordinator. It reports an error only if the lane is over with it: a call that was cut short leaves
 // the coordinator usable, and one that was fenced leaves the partitions to the group. ok says that the call was served.
 func (l *lane) call(f func(ctx context.Context) error) (ok bool, err error) {
+	return l.calls(len(l.co.Partitions()) == 0, f)
+}
+
+// look is call for what saves nothing: a stop does not wait for it.
+func (l *lane) look(f func(ctx context.Context) error) (ok bool, err error) { return l.calls(true, f) }
+
+func (l *lane) calls(idle bool, f func(ctx context.Context) error) (ok bool, err error) {
 	ctx, cancel := l.begin()
 	l.mu.Lock()
-	l.cancel, l.idle = cancel, len(l.co.Partitions()) == 0
+	l.cancel, l.idle = cancel, idle
 	l.mu.Unlock()
 	defer l.end(cancel)
+	select {
+	case <-l.r.stopping: // halting may have come before this call did
+		l.interrupt(true)
+	default:
+	}
 	return l.outcome(ctx, f(ctx))
 }
 
@@ -177,7 +191,7 @@ func (l *lane) outcome(ctx context.Context, err error) (ok bool, _ error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+	case ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())): // a store or a client tells the one, the coordinator the other
 		if errors.Is(err, errGivenUp) {
 			l.given = err
 		}
@@ -209,242 +223,6 @@ func (l *lane) renew(cause error) error {
 	maps.Copy(l.orphans, l.held)
 	l.dropped()
 	l.gaveBack(slices.Collect(maps.Values(l.held)))
-	return nil
-}
-
-// write is the writer goroutine. An error is why the bridge cannot go on.
-func (l *lane) write() error {
-	defer close(l.over)
-	timer := time.NewTimer(l.r.o.Interval)
-	defer timer.Stop()
-	held := time.NewTimer(l.r.o.Interval)
-	defer held.Stop()
-	for {
-		select {
-		case <-l.r.stopping:
-			return l.finish()
-		default:
-		}
-		if e, ok := l.next(); ok {
-			if err := l.handle(e); err != nil {
-				return err
-			}
-			continue
-		}
-		if len(l.pending) > 0 {
-			if err := l.acquire(); err != nil {
-				return err
-			}
-			continue
-		}
-		if b := l.stuck; b != nil {
-			l.stuck = nil
-			if !b.stale() {
-				if err := l.halt(b); err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		if at, ok := l.overdue(); ok {
-			held.Reset(time.Until(at))
-		} else {
-			held.Stop()
-		}
-		var err error
-		saved := false
-		select {
-		case <-l.notify:
-		case <-l.r.stopping:
-		case ld := <-l.loads:
-			saved, err = l.take(ld)
-		case <-timer.C:
-			saved = true
-			ok := false
-			if ok, err = l.checkpoint(); err == nil && l.n == 0 {
-				l.elsewhere()
-			}
-			if ok && err == nil { // else it may have acquired anew without hearing of it
-				err = l.compare()
-			}
-		case <-held.C:
-			saved, err = l.expire()
-		}
-		if err != nil {
-			return err
-		}
-		if saved {
-			timer.Reset(l.r.o.Interval)
-		}
-	}
-}
-
-// take writes a load, and checkpoints when enough has come together.
-func (l *lane) take(ld *load) (saved bool, err error) {
-	ld.drop()
-	l.queue.release(ld.bytes)
-	l.r.f.drained(l)
-	limited := l.limit.Load() > 0
-	switch {
-	case l.holds && limited:
-		if err := l.releaseLimited(); err != nil {
-			return false, err
-		}
-		ld.drop()
-	case l.holds:
-		if err := l.holdBack(ld); err != nil {
-			return false, err
-		}
-	}
-	l.withinBudget(ld)
-	if ok, err := l.put(ld, l.call); err != nil || !ok {
-		return false, err
-	}
-	if ld.bad != nil && !ld.bad.stale() {
-		return true, l.halt(ld.bad)
-	}
-	changes, bytes := l.co.Pending()
-	if limited || changes >= l.r.o.Changes || bytes+l.current.bytes >= l.r.o.Bytes || l.co.Held()+l.current.bytes >= l.r.o.ByteBudget/2 || l.r.end != nil && l.r.f.ended(l) {
-		_, err := l.checkpoint()
-		return true, err
-	}
-	return false, nil
-}
-
-// put writes a load, from which what is stale was dropped, by way of call.
-func (l *lane) put(ld *load, call func(func(ctx context.Context) error) (bool, error)) (ok bool, err error) {
-	if len(ld.spans) == 0 {
-		l.recycle(ld.batch)
-		return true, nil
-	}
-	p := sink.Progress{To: make([]changelog.Position, 0, len(ld.spans))}
-	for _, s := range ld.spans {
-		p.To = append(p.To, s.position())
-		p.Records += s.records
-	}
-	slices.SortFunc(p.To, func(a, b changelog.Position) int { return a.Partition.Compare(b.Partition) })
-	b := ld.batch
-	l.writing = l.contentOf(ld)
-	ld.progress(&p)
-	p.Skipped += l.r.dropSkipped(b)
-	if b.Len() == 0 {
-		l.recycle(b)
-		b = nil
-	}
-	// From here the coordinator owns the batch, whatever comes out.
-	drops := l.drops
-	if ok, err = call(func(ctx context.Context) error { return l.co.Write(ctx, b, p) }); err != nil || !ok {
-		l.writing = content{}
-		return false, err
-	}
-	l.written(drops)
-	for _, s := range ld.spans {
-		if !s.stale() {
-			l.r.f.note(s.part, s.to)
-		}
-	}
-	return true, nil
-}
-
-func (l *lane) checkpoint() (ok bool, err error) {
-	if len(l.co.Partitions()) == 0 {
-		return true, nil
-	}
-	return l.call(func(ctx context.Context) error {
-		_, err := l.co.Checkpoint(ctx)
-		return err
-	})
-}
-
-// elsewhere asks the store, for UntilEnd, how far other members of the group are with their partitions: two bridges that each waited
-// for the other's would both wait for ever. The group's offsets would be easier to ask for, but they are a hint, and may be of a store
-// that was dropped since.
-func (l *lane) elsewhere() {
-	end := l.r.end
-	if !slices.ContainsFunc(end.left(), func(p changelog.Partition) bool { return !l.r.f.holds(p) }) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(l.r.hard, l.r.grace)
-	defer cancel()
-	st, err := l.co.Store().Read(ctx, l.r.name)
-	if err != nil {
-		l.r.log.Warn("flinksink: asking the store for the positions of other members", "bridge", l.r.name, "error", err)
-		return
-	}
-	// A position is of the topic that has its id. One of a topic that was deleted and made anew says nothing about this one, however large
-	// its offset; whoever acquires the partition finds out and says so.
-	topics := slices.Sorted(maps.Keys(l.r.topics))
-	ids, err := l.r.f.topicIDs(ctx, topics)
-	if err != nil {
-		l.r.log.Warn("flinksink: asking for topic ids", "bridge", l.r.name, "error", err)
-		return
-	}
-	left := end.left()
-	ends, err := listed(l.r.f.adm.ListEndOffsets(ctx, topics...))(left) // after the positions: a log only grows
-	if err != nil {
-		l.r.log.Warn("flinksink: asking for the ends of partitions", "bridge", l.r.name, "error", err)
-		return
-	}
-	for _, p := range st.Positions {
-		if !slices.Contains(left, p.Partition) {
-			continue
-		}
-		// Neither does one beyond the end of the log, which was cut off, or where a person set it.
-		if o, _ := ends.Lookup(p.Topic, p.Partition.Partition); p.Offset > o.Offset {
-			continue
-		}
-		if id := ids[p.Topic]; p.TopicID == (changelog.TopicID{}) || id == (changelog.TopicID{}) || p.TopicID == id {
-			end.saved([]changelog.Position{p.Position})
-		}
-	}
-}
-
-// halt ends the bridge at a record, once everything before it is checkpointed. If that was not to be, the partition was sent back, and the
-// record comes again.
-func (l *lane) halt(b *bad) error {
-	ok, err := l.checkpoint()
-	if err == nil && !ok {
-		// Cut short by an event, which comes first. A partition of which nothing was in the checkpoint is not sent back: the record would
-		// not come again.
-		l.stuck = b
-	}
-	if err != nil || !ok || b.stale() {
-		return err
-	}
-	if h := l.r.o.Hooks.DataError; h != nil {
-		h(b.err)
-	}
-	return b.error(l)
-}
-
-// acquire adds the pending partitions to the coordinator and starts reading them. When it is cut short they stay pending: to acquire
-// again is harmless.
-func (l *lane) acquire() error {
-	parts := slices.SortedFunc(maps.Keys(l.pending), changelog.Partition.Compare)
-	var at []changelog.Position
-	ours := true
-	ok, err := l.call(func(ctx context.Context) (err error) {
-		if ours, err = l.ground(ctx, parts); err != nil || !ours {
-			return err
-		}
-		if at, err = l.co.Assign(ctx, parts); err != nil {
-			return err
-		}
-		if err := l.mayKeep(ctx); err != nil {
-			return err
-		}
-		return source{l}.Seek(ctx, at)
-	})
-	if err != nil || !ok {
-		return err
-	}
-	if !ours {
-		maps.Copy(l.orphans, l.pending)
-		clear(l.pending)
-		return nil
-	}
-	clear(l.pending)
-	l.r.saved(at)
 	return nil
 }
 
@@ -498,41 +276,4 @@ func (l *lane) handle(e event) error {
 		err = l.thrownOut(gone)
 	}
 	return err
-}
-
-// finish ends the lane with a checkpoint of what is written. What is held belongs to it only at the end of UntilEnd: after an ordinary stop the
-// next run reads it again, and until then readers see the row as it was before its update. Hard ends when the grace is over.
-func (l *lane) finish() error {
-	if len(l.co.Partitions()) == 0 || l.closed || errors.Is(l.r.cause, sink.ErrFenced) { // a checkpoint that fails acquires anew
-		return nil
-	}
-	if l.given != nil { // what was written is dropped: there is nothing to save
-		return l.given
-	}
-	ctx, cancel := l.begin()
-	defer l.end(cancel)
-	var ld *load
-	var err error
-	if l.r.end != nil {
-		ld, err = l.release(true, 0)
-	}
-	if err == nil && ld != nil {
-		l.withinBudget(ld)
-		_, err = l.put(ld, func(f func(ctx context.Context) error) (bool, error) {
-			err := f(ctx)
-			return err == nil, err
-		})
-	}
-	if err == nil {
-		_, err = l.co.Checkpoint(ctx)
-	}
-	l.counted = sink.Counters{}
-	if err != nil && errors.Is(sink.ClassOf(err), sink.ErrFenced) {
-		l.r.log.Warn("flinksink: fenced while stopping: the new owner reads again what was not saved", "bridge", l.r.name, "lane", l.n, "error", err)
-		return nil
-	}
-	if err == nil && ld != nil && ld.bad != nil {
-		return ld.bad.error(l)
-	}
-	return l.explain(err)
 }

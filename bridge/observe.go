@@ -73,6 +73,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 		}
 	}
 	h.Aborted = func(c sink.Cut, err error) {
+		l.aborted = err
 		l.dropped()
 		if user.Aborted != nil {
 			user.Aborted(c, err)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -189,6 +190,10 @@ type Options struct {
 	deletedAfter time.Duration // for tests
 	longPause    time.Duration // for tests
 	joiningAfter time.Duration // for tests
+
+	// commitHint sends group offsets in place of kgo's own commit, which waits for a lock while the member joins the group: virtual time stands
+	// still meanwhile, and with it the join. For tests.
+	commitHint func(ctx context.Context, r *run, to map[changelog.Partition]hinted) error
 }
 
 // Hooks are called by a bridge, each optional. With more than one lane they are called from several goroutines at once; a hook that

@@ -54,10 +54,44 @@ type partition struct {
 	stands    time.Time // since when saved has not moved although there is more to read, zero: it is not so
 	behind    time.Time // since when there has been more to read than what is saved, behindAt; zero: there is not
 	behindAt  int64
+	marks     []mark // where the partition ended at looks whose end is not yet saved, oldest first; at most mostMarks
+}
+
+// mark is where a partition ended at some time.
+type mark struct {
+	at  time.Time
+	end int64
+}
+
+// mostMarks bounds the marks of a partition. When there are more, every other one is left out, so an age is known to within a 32nd.
+const mostMarks = 64
+
+// mark notes where the partition ends now, and forgets the ends that are saved.
+func (p *partition) mark(now time.Time) {
+	if p.saved < 0 || p.holds&(holdEnd|holdStop) != 0 {
+		p.marks = nil
+		return
+	}
+	passed := 0
+	for passed < len(p.marks) && p.marks[passed].end <= p.saved {
+		passed++
+	}
+	p.marks = p.marks[passed:]
+	if n := len(p.marks); p.last > p.saved && (n == 0 || p.last > p.marks[n-1].end) {
+		p.marks = append(p.marks, mark{now, p.last})
+	}
+	if len(p.marks) > mostMarks {
+		var some []mark
+		for i := 0; i < len(p.marks); i += 2 { // the oldest stays
+			some = append(some, p.marks[i])
+		}
+		p.marks = some
+	}
 }
 
 // look notes whether what can be read gets saved.
 func (p *partition) look(now time.Time) {
+	p.mark(now)
 	switch {
 	case p.saved >= p.last || p.holds&(holdEnd|holdStop) != 0:
 		p.stands, p.behind = time.Time{}, time.Time{}

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,32 @@ import (
 const stopTries = 5
 
 var errGivenUp = errors.New("the bridge stopped without a last checkpoint")
+
+// written returns how far the partitions of a lane are written, saved or not.
+func (f *fetcher) written(l *lane) map[*partition]int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	to := make(map[*partition]int64)
+	for _, p := range f.of(l) {
+		to[p] = p.read
+	}
+	return to
+}
+
+// unsaved is the error of a last checkpoint that was dropped and not done again: the lane could acquire anew, and so is in order, but what it
+// had written it would have to read once more. Only the positions tell: of a Save that was unclear, it may turn out that it was the decision.
+func (f *fetcher) unsaved(written map[*partition]int64, cause error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p, to := range written {
+		if p.saved < to {
+			return fmt.Errorf("%w: it failed; nothing is lost, the next start reads %s again from offset %d: %w", errGivenUp, p.Partition, max(p.saved, 0), cmp.Or(cause, errUnknown))
+		}
+	}
+	return nil
+}
+
+var errUnknown = errors.New("the generation was ended")
 
 // begin returns the context of a call that a stop may give up; end is called after it.
 func (l *lane) begin() (context.Context, context.CancelCauseFunc) {

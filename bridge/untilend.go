@@ -96,3 +96,46 @@ func (f *fetcher) ended(l *lane) bool {
 	}
 	return true
 }
+
+// elsewhere asks the store, for UntilEnd, how far other members of the group are with their partitions: two bridges that each waited
+// for the other's would both wait for ever. The group's offsets would be easier to ask for, but they are a hint, and may be of a store
+// that was dropped since.
+func (l *lane) elsewhere() {
+	end := l.r.end
+	if !slices.ContainsFunc(end.left(), func(p changelog.Partition) bool { return !l.r.f.holds(p) }) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.r.hard, l.r.grace)
+	defer cancel()
+	st, err := l.co.Store().Read(ctx, l.r.name)
+	if err != nil {
+		l.r.log.Warn("flinksink: asking the store for the positions of other members", "bridge", l.r.name, "error", err)
+		return
+	}
+	// A position is of the topic that has its id. One of a topic that was deleted and made anew says nothing about this one, however large
+	// its offset; whoever acquires the partition finds out and says so.
+	topics := slices.Sorted(maps.Keys(l.r.topics))
+	ids, err := l.r.f.topicIDs(ctx, topics)
+	if err != nil {
+		l.r.log.Warn("flinksink: asking for topic ids", "bridge", l.r.name, "error", err)
+		return
+	}
+	left := end.left()
+	ends, err := listed(l.r.f.adm.ListEndOffsets(ctx, topics...))(left) // after the positions: a log only grows
+	if err != nil {
+		l.r.log.Warn("flinksink: asking for the ends of partitions", "bridge", l.r.name, "error", err)
+		return
+	}
+	for _, p := range st.Positions {
+		if !slices.Contains(left, p.Partition) {
+			continue
+		}
+		// Neither does one beyond the end of the log, which was cut off, or where a person set it.
+		if o, _ := ends.Lookup(p.Topic, p.Partition.Partition); p.Offset > o.Offset {
+			continue
+		}
+		if id := ids[p.Topic]; p.TopicID == (changelog.TopicID{}) || id == (changelog.TopicID{}) || p.TopicID == id {
+			end.saved([]changelog.Position{p.Position})
+		}
+	}
+}

@@ -44,7 +44,8 @@ type watcher struct {
 	r      *run
 	began  time.Time
 	waits  bool                              // that the group gives no partitions was said
-	missed map[changelog.Partition]time.Time // stands for which missed deletes were accepted
+	looked time.Time                         // when partitions were last looked at
+	missed map[changelog.Partition]time.Time // marks for which missed deletes were accepted
 	stood  map[changelog.Partition]stand
 	absent map[string]time.Time // topics that the brokers do not know, and since when
 }
@@ -70,7 +71,8 @@ func (w *watcher) run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		w.r.f.look(time.Now())
+		w.looked = time.Now()
+		w.r.f.look(w.looked)
 		w.joining(time.Now())
 		look, cancel := context.WithTimeout(ctx, max(every, w.r.o.Connect))
 		err := w.look(look)

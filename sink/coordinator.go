@@ -148,9 +148,14 @@ func (c *Coordinator) chooseStore() error {
 	if own >= 0 {
 		c.store = c.committers[own].(Store)
 	}
+	for _, cm := range c.committers {
+		if offer, ok := cm.(StoreOfferer); ok && c.store == nil {
+			c.store = offer.OfferStore()
+		}
+	}
 	if c.store == nil {
 		return &Error{Op: "start", Bridge: c.o.Bridge, Class: ErrConfig,
-			Err: errors.New("no store: none of the sinks can be its own store, so set Options.Store")}
+			Err: errors.New("no store: none of the sinks can be its own store or offers one, so set Options.Store")}
 	}
 	return nil
 }

@@ -59,6 +59,13 @@ type Spiller interface {
 	Spill()
 }
 
+// StoreOfferer is a [Committer] that has a place for positions beside its rows, although any store may decide about them. The store that the first
+// of a lane offers decides where [Options].Store is nil and no committer is a Store itself.
+type StoreOfferer interface {
+	// OfferStore returns the store, which is called from the goroutine that calls the committer, or nil.
+	OfferStore() Store
+}
+
 // Rejection names a change that a sink can never write.
 type Rejection struct {
 	changelog.Partition

@@ -17,7 +17,8 @@ type Options struct {
 	Lane int
 	// Sinks in declared order. The names are stored with committables; renaming one orphans what it has not yet committed.
 	Sinks []Declared
-	// Store decides. Defaults to the committer of the first of Sinks whose committer is a Store.
+	// Store decides. Defaults to the committer of the first of Sinks whose committer is a Store, else to the store that one of them offers
+	// (StoreOfferer).
 	Store Store
 	// Source goes back, begins and pauses.
 	Source Source

@@ -190,10 +190,10 @@ func endEnds(w *world) {
 	w.class(a.Send(w.ctx, late), sink.ErrFenced, "Save after End")
 	b.checkpoint()
 	w.saved("after End and the neighbour's checkpoint", first[0], w.topic.End(1))
+	a.begin(0) // the same process goes on under a new generation; until then what it has prepared may hold readers back, as a Kafka transaction does
 	if !w.h.Convergent {
-		w.sees("after End and the neighbour's checkpoint", first[0], w.topic.End(1))
+		w.sees("after End, the neighbour's checkpoint and the successor's Open", first[0], w.topic.End(1))
 	}
-	a.begin(0) // the same process goes on under a new generation
 	a.checkpoint()
 	b.checkpoint()
 	w.sees("after all", w.topic.End(0), w.topic.End(1))

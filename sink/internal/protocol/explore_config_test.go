@@ -9,6 +9,7 @@ type config struct {
 	lanes  int           // processes
 	start  [nParts]uint8 // process that each is assigned to at first, from 1
 	fresh  bool          // nothing was ever saved
+	outer  bool          // no group and no store: an outer engine decides (External)
 	gens   uint8         // generations, not counting those of the last owner
 	budget budget
 	// With FLINKSINK_LONG, instead:
@@ -16,7 +17,7 @@ type config struct {
 	long     budget
 }
 
-// The six worlds. Late requests are in all of them: whatever a process asked when it crashed or lost patience may arrive at any later time.
+// The seven worlds. Late requests are in all of them: whatever a process asked when it crashed or lost patience may arrive at any later time.
 var configs = []config{
 	{
 		name: "two-phase", about: "2 partitions, 2 processes, one two-phase sink with a fence",
@@ -53,5 +54,11 @@ var configs = []config{
 		kinds: [nSinks]kind{convergent, twoPhase}, parts: allParts, lanes: 2, start: [nParts]uint8{1, 1},
 		gens: 2, budget: budget{Refused: 1, Moves: 1, Interrupts: 1},
 		longGens: 2, long: budget{Lost: 1, Refused: 1, Moves: 1, Interrupts: 1},
+	},
+	{
+		name: "outer", about: "1 partition, 2 processes, an outer engine that decides, dies, and restores; a two-phase sink with a fence",
+		kinds: [nSinks]kind{twoPhase}, parts: 1, lanes: 2, fresh: true, outer: true,
+		gens: 2, budget: budget{Lost: 1, Moves: 1},
+		longGens: 3, long: budget{Lost: 1, Moves: 1},
 	},
 }

@@ -100,6 +100,10 @@ func (x *space) requests(w *world, l int) []wire {
 	session := func() { r.Name, r.Epoch = x.name(w, ln.Gen), ln.Epoch[f.sink] }
 	switch f.kind {
 	case wantAcquire:
+		if x.outer {
+			q = append(q, wire{Kind: rNext, Lane: uint8(l), Mask: f.parts, Group: ln.Run})
+			break
+		}
 		q = append(q, wire{Kind: rAcquire, Lane: uint8(l), Mask: f.parts, Group: ln.Group})
 	case wantConfirm:
 		q = append(q, wire{Kind: rConfirm, Lane: uint8(l), Mask: x.nodes[ln.Node].held})
@@ -161,7 +165,7 @@ func (x *space) opening(w *world, l int, f *want, q []wire) []wire {
 	ln, k := &w.Lanes[l], x.kinds[f.sink]
 	commits := func() {
 		for h := uint8(1); h < nGens; h++ {
-			if cp := w.Gens[h].Last; f.ending>>h&1 == 1 && cp != 0 && w.decided(f.sink, h, cp) {
+			if cp := x.listed(w, ln, f.sink, h); f.ending>>h&1 == 1 && cp != 0 {
 				if k == sessions {
 					q = append(q, wire{Kind: rCommitTxn, Sink: f.sink, Lane: uint8(l), Gen: h, Cp: cp, Name: x.name(w, h), Epoch: w.Gens[h].Epoch})
 				} else {
@@ -193,7 +197,11 @@ func (x *space) opening(w *world, l int, f *want, q []wire) []wire {
 	}
 	roll := func() {
 		if over != 0 {
-			q = append(q, wire{Kind: rRollBack, Sink: f.sink, Lane: uint8(l), Gen: ln.Gen, Mask: over})
+			r := wire{Kind: rRollBack, Sink: f.sink, Lane: uint8(l), Gen: ln.Gen, Mask: over}
+			if x.outer { // what it keeps is what its own state lists, whatever the engine has decided since
+				r.Name, r.Cp = ln.Base.Gen, x.listed(w, ln, f.sink, ln.Base.Gen)
+			}
+			q = append(q, r)
 		}
 	}
 	switch k {
@@ -234,14 +242,21 @@ func (x *space) answer(w *world, l int, f want) told {
 	switch f.kind {
 	case wantAcquire:
 		k := told{kind: tAcquired, gen: ln.Gen, parts: f.parts & w.Known, ended: ln.Claim}
+		pos := w.Pos
+		if x.outer {
+			pos, k.parts = ln.Base.Pos, 0
+			if ln.Base.Gen != 0 {
+				k.parts = f.parts
+			}
+		}
 		for p := range uint8(nParts) {
 			if k.parts>>p&1 == 1 {
-				k.at[p] = w.Pos[p]
+				k.at[p] = pos[p]
 			}
 		}
 		for h := uint8(1); h < nGens; h++ {
 			for s := range uint8(nSinks) {
-				if cp := w.Gens[h].Last; ln.Claim>>h&1 == 1 && cp != 0 && w.decided(s, h, cp) {
+				if ln.Claim>>h&1 == 1 && x.listed(w, ln, s, h) != 0 {
 					k.decided[h]++
 				}
 			}
@@ -288,8 +303,15 @@ func (x *space) ask(w *world, l int) bool {
 	switch x.deliver(w, r) {
 	case ok:
 		switch own := r.Gen == ln.Gen; {
-		case r.Kind == rAcquire:
-			ln.Gen, ln.Claim, ln.Epoch = w.Next, x.claim, [nSinks]uint8{}
+		case r.acquires():
+			if x.outer {
+				if x.number(w, ln) <= ln.Gen { // what External sees by itself
+					x.feed(w, l, told{kind: tFailed, class: Config})
+					return true
+				}
+				x.claim = x.outerClaim(w, ln)
+			}
+			ln.Gen, ln.Claim, ln.Epoch = x.number(w, ln), x.claim, [nSinks]uint8{}
 		case r.Kind == rSave:
 			ln.Tx, ln.InTx = 0, 0
 		case r.Kind == rInit && own, (r.Kind == rCommitTxn || r.Kind == rAbortTxn) && own && epoch == ln.Epoch[r.Sink]:

@@ -44,6 +44,7 @@ type wrongs struct {
 	fencesOwnPartitions      bool
 	insideMessage            bool
 	failedDiscardKeeps       bool
+	outerWrongs
 }
 
 var mistakes = []mistake{
@@ -82,6 +83,15 @@ var mistakes = []mistake{
 	{name: "a fence of the own partitions only", world: "two-phase", gens: 3, budget: budget{Lost: 1, Moves: 1, Interrupts: 1}, finds: []uint8{badLeftover}, wrongs: wrongs{fencesOwnPartitions: true}},
 	{name: "a barrier inside a message", world: "own-store", gens: 1, finds: []uint8{badSplit}, wrongs: wrongs{insideMessage: true}},
 	{name: "a Discard that failed keeps the batch", world: "two-phase", gens: 2, budget: budget{Lost: 1, Refused: 1}, finds: []uint8{badDoubled, badUndecided}, wrongs: wrongs{failedDiscardKeeps: true}},
+
+	// Of an outer engine that decides, and of External before it.
+	{name: "a replaced run decides", world: "outer", gens: 2, budget: budget{Moves: 1}, finds: []uint8{badBack, badLost, badDoubled, badZombie}, wrongs: wrongs{outerWrongs: outerWrongs{anyRunDecides: true}}},
+	{name: "a replaced run gets a number", world: "outer", gens: 3, budget: budget{Moves: 1, Refused: 1}, finds: []uint8{badLost}, wrongs: wrongs{outerWrongs: outerWrongs{anyRunCounts: true}}},
+	{name: "complete of a state that was not kept", world: "outer", gens: 1, finds: []uint8{badUndecided}, wrongs: wrongs{outerWrongs: outerWrongs{completesUnkept: true}}},
+	{name: "abort of a state that was kept", world: "outer", gens: 1, finds: []uint8{badLost}, wrongs: wrongs{outerWrongs: outerWrongs{abortsKept: true}}},
+	{name: "runs are numbered after the state they restore", world: "outer", gens: 3, budget: budget{Lost: 1, Crashes: 1, Moves: 1}, finds: []uint8{badLost, badUndecided, badStuck}, wrongs: wrongs{outerWrongs: outerWrongs{numberedAfterState: true}}},
+	{name: "runs that died before a barrier are not fenced", world: "outer", gens: 3, budget: budget{Crashes: 2, Moves: 1}, finds: []uint8{badLeftover, badLost, badDoubled}, wrongs: wrongs{outerWrongs: outerWrongs{claimsTheStateOnly: true}}},
+	{name: "an older state is restored", world: "outer", gens: 2, budget: budget{Crashes: 1}, finds: []uint8{badDoubled, badLost, badLeftover}, wrongs: wrongs{outerWrongs: outerWrongs{restoresOlder: true}}},
 }
 
 func commitBeforeSave(m *Machine, e Event, extra uint8) ([]Effect, uint8) {

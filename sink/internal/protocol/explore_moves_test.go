@@ -12,7 +12,7 @@ type move struct {
 	arg  uint8
 }
 
-var wireNames = [...]string{"", "Acquire", "Save", "End", "Confirm", "Prepare", "Commit", "Abort", "Fence", "RollBack", "InitProducerID", "Send", "CommitTxn", "AbortTxn", "Statements", "Write"}
+var wireNames = [...]string{"", "Acquire", "Save", "End", "Confirm", "Prepare", "Commit", "Abort", "Fence", "RollBack", "InitProducerID", "Send", "CommitTxn", "AbortTxn", "Statements", "Write", "Next"}
 
 func (r wire) String() string {
 	s := wireNames[r.Kind]
@@ -25,6 +25,8 @@ func (r wire) String() string {
 		return fmt.Sprintf("%s %d", s, r.Gen)
 	case rConfirm:
 		return s
+	case rNext:
+		return fmt.Sprintf("%s for run %d", s, r.Group)
 	case rRollBack, rFence, rInit:
 		return fmt.Sprintf("%s %d at sink %d", s, r.Gen, r.Sink)
 	}
@@ -60,7 +62,7 @@ func (x *space) expand(w *world, emit emit) {
 	}
 	for p := range uint8(nParts) {
 		for l := range x.lanes {
-			if x.parts>>p&1 == 1 && w.Budget.Moves > 0 && w.Assigned[p] != uint8(l)+1 && w.Lanes[l].Dead == 0 && !w.giving(p) {
+			if x.parts>>p&1 == 1 && w.Budget.Moves > 0 && w.Assigned[p] != uint8(l)+1 && w.Lanes[l].Dead == 0 && !w.giving(p) && !x.outer {
 				t := *w
 				t.Budget.Moves--
 				t.Assigned[p] = uint8(l) + 1
@@ -72,9 +74,15 @@ func (x *space) expand(w *world, emit emit) {
 	for l := range x.lanes {
 		if w.Lanes[l].Dead == 0 {
 			x.lane(w, l, emit)
+			if x.outer {
+				x.restores(w, l, emit)
+			}
 		}
 	}
 }
+
+// acquires reports a request that takes a generation's number.
+func (r wire) acquires() bool { return r.Kind == rAcquire || r.Kind == rNext }
 
 func (w *world) giving(p uint8) bool {
 	for l := range w.Lanes {
@@ -95,7 +103,8 @@ func (x *space) lane(w *world, l int, emit emit) {
 	if ln.Node == fresh {
 		return
 	}
-	if w.Budget.Interrupts > 0 && !n.idle && n.out.kind != nothing {
+	waits := x.outer && n.out.kind == wantSave // for the engine, in no call
+	if w.Budget.Interrupts > 0 && !n.idle && n.out.kind != nothing && !waits {
 		t := *w
 		t.Budget.Interrupts--
 		step := t.Lanes[l].Step
@@ -112,14 +121,18 @@ func (x *space) lane(w *world, l int, emit emit) {
 	if n.idle {
 		return
 	}
+	if waits {
+		x.engine(w, l, emit)
+		return
+	}
 	r := x.requests(w, l)[ln.Step]
 	t := *w
-	if r.Kind != rAcquire || w.Next < x.gens {
+	if !r.acquires() || w.Next < x.gens {
 		if x.ask(&t, l) {
 			emit(&t, move{"does", l, r, 0})
 		}
 	}
-	if r.Kind == rAcquire && w.Next >= x.gens {
+	if r.acquires() && w.Next >= x.gens {
 		return
 	}
 	lasting := r.Kind != rStatements && r.Kind != rConfirm // what may still arrive when the connection is gone
@@ -151,9 +164,12 @@ func (x *space) lane(w *world, l int, emit emit) {
 func (x *space) idle(w *world, l int, emit emit) {
 	ln := w.Lanes[l]
 	n := x.nodes[ln.Node]
-	full := n.cp >= nCps && n.moved // one checkpoint more than the world has names for
+	full := n.cp >= nCps && (n.moved || x.outer) // one checkpoint more than the world has names for
 	var add, gone uint8
 	for p := range uint8(nParts) {
+		if x.outer {
+			break
+		}
 		switch mine := w.Assigned[p] == uint8(l)+1; {
 		case mine && n.held>>p&1 == 0:
 			add |= 1 << p
@@ -202,14 +218,14 @@ func (x *space) idle(w *world, l int, emit emit) {
 			}
 		}
 	}
-	if (n.moved || !n.owned) && !full {
+	if (n.moved || !n.owned || x.outer) && !full {
 		t := *w
 		x.feed(&t, l, told{kind: tBarrier})
 		emit(&t, move{"barrier", l, wire{}, 0})
 	}
 	for p := range uint8(nParts) {
 		for to := range x.lanes {
-			if w.Budget.Moves > 0 && to != l && n.held>>p&1 == 1 && w.Assigned[p] == uint8(l)+1 && !full && w.Lanes[to].Dead == 0 {
+			if !x.outer && w.Budget.Moves > 0 && to != l && n.held>>p&1 == 1 && w.Assigned[p] == uint8(l)+1 && !full && w.Lanes[to].Dead == 0 {
 				t := *w
 				t.Budget.Moves--
 				t.Lanes[l].Giving, t.Lanes[l].GiveTo = 1<<p, uint8(to)

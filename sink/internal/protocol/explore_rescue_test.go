@@ -59,7 +59,9 @@ func (x *space) goesOn(t *world, l int) uint8 {
 		if n.out.kind == nothing || n.out.kind == wantAcquire && t.Next >= x.gens {
 			return 0
 		}
-		if !x.ask(t, l) {
+		if x.outer && n.out.kind == wantSave {
+			x.settle(t, l)
+		} else if !x.ask(t, l) {
 			if t.Gens[ln.Gen].Set != 0 && !t.ended(ln.Gen) {
 				return badStuck
 			}
@@ -86,7 +88,11 @@ func (x *space) recover(t *world) uint8 {
 func (x *space) takeAll(t *world) uint8 {
 	ln := &t.Lanes[last]
 	ln.Adding, ln.Group = x.parts, t.Group
-	x.feed(t, last, told{kind: tAssign, parts: x.parts})
+	if x.outer {
+		x.restore(t, last)
+	} else {
+		x.feed(t, last, told{kind: tAssign, parts: x.parts})
+	}
 	for range 200 {
 		if b := x.check(t); b != 0 {
 			return b
@@ -95,6 +101,8 @@ func (x *space) takeAll(t *world) uint8 {
 		switch {
 		case ln.Dead == 1:
 			return badStuck
+		case x.outer && n.out.kind == wantSave:
+			x.settle(t, last)
 		case !n.idle:
 			if !x.ask(t, last) {
 				return badStuck

@@ -61,6 +61,8 @@ func (x *space) deliver(w *world, r wire) outcome {
 	switch r.Kind {
 	case rAcquire:
 		return x.deliverAcquire(w, r)
+	case rNext:
+		return x.deliverNext(w, r)
 	case rSave:
 		return x.deliverSave(w, r)
 	case rEnd:
@@ -70,6 +72,9 @@ func (x *space) deliver(w *world, r wire) outcome {
 			}
 		}
 	case rConfirm:
+		if x.outer { // nobody could say so
+			return refused
+		}
 		for p := range uint8(nParts) {
 			if r.Mask>>p&1 == 1 && w.Assigned[p] != r.Lane+1 {
 				return refused
@@ -109,7 +114,7 @@ func (x *space) deliver(w *world, r wire) outcome {
 		for h := uint8(1); h < nGens; h++ {
 			if x.rolledBack(w, r, h) {
 				for cp := range uint8(nCps) {
-					if s.Items[h][cp].State == 1 && !(w.decided(r.Sink, h, cp+1) && r.Mask>>h&1 == 1 && !x.wrong.sweepsAll) {
+					if s.Items[h][cp].State == 1 && !(x.keeps(w, r, h, cp+1) && r.Mask>>h&1 == 1 && !x.wrong.sweepsAll) {
 						s.Items[h][cp] = item{}
 					}
 				}
@@ -283,6 +288,8 @@ func (x *space) inert(w *world, r wire) bool {
 				return true
 			}
 		}
+	case rNext:
+		return r.Group != w.Run && !x.wrong.anyRunCounts
 	case rConfirm, rStatements:
 		return true
 	}

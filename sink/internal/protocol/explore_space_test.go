@@ -58,7 +58,7 @@ type stepped struct {
 
 func newSpace(c config, wrong mistake) *space {
 	x := &space{config: c, wrong: wrong, index: map[string]uint32{}, steps: map[stepKey]stepped{}}
-	x.cfg = Settings{Group: true} // no bounds on tries: the counters only print, and would make the space infinite
+	x.cfg = Settings{Group: !c.outer, Outer: c.outer} // no bounds on tries: the counters only print, and would make the space infinite
 	for _, k := range c.kinds {
 		if k != absent {
 			x.cfg.Sinks++

@@ -91,7 +91,16 @@ type lane struct {
 	Epoch  [nSinks]uint8   // sessions: of the lane's own id
 	Tx     uint8           // ownStore: 1 open, 2 ended by the server
 	InTx   content
-	Pad    [2]uint8 // a state is hashed as bytes, so nothing is left to the compiler
+	Run    uint8    // outer: of the engine, that this process belongs to
+	Kept   uint8    // outer: the engine has made the state of its barrier durable, and will complete it
+	Base   base     // outer: the last state that this process was given, or completed
+	Pad    [3]uint8 // a state is hashed as bytes, so nothing is left to the compiler
+}
+
+// base is a state that an outer engine has made durable, as External holds it.
+type base struct {
+	Gen, Cp, Pend uint8 // Gen 0: none ever was; sinks with a committable
+	Pos           [nParts]uint8
 }
 
 // wire is a request to a server.
@@ -119,6 +128,7 @@ const (
 	rAbortTxn
 	rStatements // ownStore: the rows, in the open transaction
 	rWrite      // convergent
+	rNext       // outer: the next number of the engine's counter
 )
 
 type world struct {
@@ -131,6 +141,10 @@ type world struct {
 	Newest   [nParts]uint8 // store: group generation that acquired it last
 	Known    uint8         // partitions that were ever saved
 	Next     uint8         // last generation number given out
+	Run      uint8         // outer: the engine's newest run
+	Engine   base          // outer: the newest state that it has made durable
+	Older    base          // outer: the one before
+	Pad      uint8
 	Gens     [nGens]generation
 	Sinks    [nSinks]sinkState
 	Ways     [nWays]wire

@@ -1,0 +1,6 @@
+//go:build race
+
+package bridge
+
+// raced: the race detector makes everything ten times slower.
+const raced = true
