@@ -100,6 +100,7 @@ type Payload struct {
 	Key     bool              // a key, rather than a value
 	Topic   string            // the table's topic, "" where it has none or several
 	Lenient bool              // Flink's silent guesses instead of errors
+	Flink   FlinkVersion      // whose rules; the zero value is DefaultFlinkVersion
 }
 
 // Validate reports what is missing or contradictory in p: no table, a column that the table does not have, a column without a name.

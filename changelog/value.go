@@ -71,9 +71,14 @@ func (r Root) ValueKind() ValueKind {
 //
 // A getter called on a value of another kind returns the zero of its result type; callers switch on Kind first.
 type Value struct {
-	ptr   unsafe.Pointer // first byte of a string or bytes, first Value of a composite
-	lo    uint64         // scalar; length of what ptr points to
-	hi    uint64         // upper half of a DECIMAL, nanoseconds of a timestamp
+	ptr unsafe.Pointer // first byte of a string or bytes, first Value of a composite
+	lo  uint64         // scalar; length of what ptr points to
+	hi  uint64         // upper half of a DECIMAL, nanoseconds of a timestamp
+	tag
+}
+
+// tag is one field of a Value, so that it has four: the compiler keeps structs of up to four fields in registers.
+type tag struct {
 	kind  ValueKind
 	scale uint8 // of a DECIMAL
 }
@@ -88,11 +93,11 @@ func (v Value) IsNull() bool { return v.kind == KindNull }
 func (v Value) IsUnchanged() bool { return v.kind == KindUnchanged }
 
 // UnchangedValue returns the value of a column whose content the source did not send.
-func UnchangedValue() Value { return Value{kind: KindUnchanged} }
+func UnchangedValue() Value { return Value{tag: tag{kind: KindUnchanged}} }
 
 // BoolValue returns a BOOLEAN.
 func BoolValue(b bool) Value {
-	v := Value{kind: KindBool}
+	v := Value{tag: tag{kind: KindBool}}
 	if b {
 		v.lo = 1
 	}
@@ -103,19 +108,21 @@ func BoolValue(b bool) Value {
 func (v Value) Bool() bool { return v.kind == KindBool && v.lo != 0 }
 
 // IntValue returns an integer or an INTERVAL (months, or milliseconds).
-func IntValue(i int64) Value { return Value{kind: KindInt, lo: uint64(i)} }
+func IntValue(i int64) Value { return Value{tag: tag{kind: KindInt}, lo: uint64(i)} }
 
 // Int returns the integer that v holds.
 func (v Value) Int() int64 { return v.word(KindInt) }
 
 // FloatValue returns a FLOAT.
-func FloatValue(f float32) Value { return Value{kind: KindFloat, lo: uint64(math.Float32bits(f))} }
+func FloatValue(f float32) Value {
+	return Value{tag: tag{kind: KindFloat}, lo: uint64(math.Float32bits(f))}
+}
 
 // Float returns the FLOAT that v holds.
 func (v Value) Float() float32 { return math.Float32frombits(uint32(v.word(KindFloat))) }
 
 // DoubleValue returns a DOUBLE.
-func DoubleValue(f float64) Value { return Value{kind: KindDouble, lo: math.Float64bits(f)} }
+func DoubleValue(f float64) Value { return Value{tag: tag{kind: KindDouble}, lo: math.Float64bits(f)} }
 
 // Double returns the DOUBLE that v holds.
 func (v Value) Double() float64 { return math.Float64frombits(uint64(v.word(KindDouble))) }
@@ -123,7 +130,7 @@ func (v Value) Double() float64 { return math.Float64frombits(uint64(v.word(Kind
 // DecimalValue returns unscaled * 10^-scale, where unscaled is the 128-bit two's complement number hi<<64 | lo.
 // Flink's DECIMAL has at most 38 digits, which 128 bits hold.
 func DecimalValue(hi int64, lo uint64, scale int) Value {
-	return Value{kind: KindDecimal, lo: lo, hi: uint64(hi), scale: uint8(scale)}
+	return Value{tag: tag{KindDecimal, uint8(scale)}, lo: lo, hi: uint64(hi)}
 }
 
 // Decimal returns the unscaled 128 bits and the scale of the DECIMAL that v holds.
@@ -137,12 +144,12 @@ func (v Value) Decimal() (hi int64, lo uint64, scale int) {
 // StringValue returns a string, which is not copied. It is UTF-8, but for lone surrogates, which Flink lets pass: they keep
 // their three-byte form (ED A0 80 to ED BF BF).
 func StringValue(s string) Value {
-	return Value{kind: KindString, ptr: unsafe.Pointer(unsafe.StringData(s)), lo: uint64(len(s))}
+	return Value{tag: tag{kind: KindString}, ptr: unsafe.Pointer(unsafe.StringData(s)), lo: uint64(len(s))}
 }
 
 // StringBytesValue returns a string that shares b's memory.
 func StringBytesValue(b []byte) Value {
-	return Value{kind: KindString, ptr: unsafe.Pointer(unsafe.SliceData(b)), lo: uint64(len(b))}
+	return Value{tag: tag{kind: KindString}, ptr: unsafe.Pointer(unsafe.SliceData(b)), lo: uint64(len(b))}
 }
 
 // Str returns the string that v holds; it shares v's memory. (String would make every Value a fmt.Stringer, and so print row
@@ -156,7 +163,7 @@ func (v Value) Str() string {
 
 // BytesValue returns bytes, which are not copied. A nil slice is an empty value, not NULL.
 func BytesValue(b []byte) Value {
-	return Value{kind: KindBytes, ptr: unsafe.Pointer(unsafe.SliceData(b)), lo: uint64(len(b))}
+	return Value{tag: tag{kind: KindBytes}, ptr: unsafe.Pointer(unsafe.SliceData(b)), lo: uint64(len(b))}
 }
 
 // Bytes returns the bytes that v holds, also those of a string; they share v's memory and must not be written to.
@@ -171,13 +178,13 @@ func (v Value) Bytes() []byte {
 }
 
 // DateValue returns a DATE: days since 1970-01-01 in the proleptic Gregorian calendar.
-func DateValue(days int64) Value { return Value{kind: KindDate, lo: uint64(days)} }
+func DateValue(days int64) Value { return Value{tag: tag{kind: KindDate}, lo: uint64(days)} }
 
 // Date returns the days since 1970-01-01.
 func (v Value) Date() int64 { return v.word(KindDate) }
 
 // TimeValue returns a TIME: nanoseconds since midnight.
-func TimeValue(nanos int64) Value { return Value{kind: KindTime, lo: uint64(nanos)} }
+func TimeValue(nanos int64) Value { return Value{tag: tag{kind: KindTime}, lo: uint64(nanos)} }
 
 // Time returns the nanoseconds since midnight.
 func (v Value) Time() int64 { return v.word(KindTime) }
@@ -185,12 +192,12 @@ func (v Value) Time() int64 { return v.word(KindTime) }
 // TimestampValue returns a TIMESTAMP, a wall clock reading without a zone: the seconds since 1970-01-01 00:00:00 on that
 // clock and nanoseconds in [0, 1e9).
 func TimestampValue(sec int64, nsec int32) Value {
-	return Value{kind: KindTimestamp, lo: uint64(sec), hi: uint64(nsec)}
+	return Value{tag: tag{kind: KindTimestamp}, lo: uint64(sec), hi: uint64(nsec)}
 }
 
 // TimestampLTZValue returns a TIMESTAMP_LTZ, an instant: seconds since the Unix epoch and nanoseconds in [0, 1e9).
 func TimestampLTZValue(sec int64, nsec int32) Value {
-	return Value{kind: KindTimestampLTZ, lo: uint64(sec), hi: uint64(nsec)}
+	return Value{tag: tag{kind: KindTimestampLTZ}, lo: uint64(sec), hi: uint64(nsec)}
 }
 
 // Timestamp returns the seconds and nanoseconds of a TIMESTAMP or a TIMESTAMP_LTZ.
@@ -219,7 +226,7 @@ func (v Value) Elems() []Value {
 }
 
 func composite(k ValueKind, vs []Value) Value {
-	return Value{kind: k, ptr: unsafe.Pointer(unsafe.SliceData(vs)), lo: uint64(len(vs))}
+	return Value{tag: tag{kind: k}, ptr: unsafe.Pointer(unsafe.SliceData(vs)), lo: uint64(len(vs))}
 }
 
 func (v Value) word(k ValueKind) int64 {

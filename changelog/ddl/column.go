@@ -88,8 +88,12 @@ func (p *parser) column(d *definition) (err error) {
 		return nil
 	default:
 		typeAt := p.tok.start
-		if c.Type, err = p.dataType(); err != nil {
+		var declared changelog.Type
+		if c.Type, declared, err = p.dataType(); err != nil {
 			return err
+		}
+		if !declared.Equal(c.Type) {
+			c.Declared = &declared
 		}
 		if holdsInterval(&c.Type) && d.table.Catalog == "" {
 			return p.mistake(typeAt, "Flink takes no INTERVAL in a CREATE TABLE; a table that has one was made otherwise, so use what SHOW CREATE TABLE prints of it, with its full name (`catalog`.`database`.`table`)")

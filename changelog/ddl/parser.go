@@ -14,6 +14,7 @@ type parser struct {
 	tok  token // the one to look at next
 	last int   // end of the token before it
 
+	depth  int      // of the item of a query that is being read
 	others []string // kind of each statement that was skipped; "" for what is none of Flink's
 	// hide is set from a WITH clause to the end of its statement. A quote too many or too few in an option makes the rest of a
 	// secret look like tokens, so none of them may be shown in an error.
@@ -146,22 +147,22 @@ func (p *parser) names(what string) (names []string, offsets []int, err error) {
 	}
 }
 
-// dataType reads a type with its NOT NULL, as Flink takes it from SQL.
-func (p *parser) dataType() (changelog.Type, error) {
+// dataType reads a type with its NOT NULL, as Flink takes it from SQL, and as it stands there.
+func (p *parser) dataType() (t, declared changelog.Type, err error) {
 	t, n, err := changelog.ScanType(p.lex.text[p.tok.start:])
 	if err != nil {
 		var te *changelog.TypeError
 		if !errors.As(err, &te) {
-			return t, p.mistake(p.tok.start, "%v", err)
+			return t, t, p.mistake(p.tok.start, "%v", err)
 		}
 		e := &Error{Expected: te.Expected, Found: te.Found, Err: te}
 		e.Line, e.Column = place(p.lex.text, p.tok.start+te.Offset)
-		return t, e
+		return t, t, e
 	}
 	p.lex.pos = p.tok.start + n
 	p.last = p.lex.pos
 	p.tok = p.lex.next()
-	return t.FromSQL(), nil
+	return t.FromSQL(), t, nil
 }
 
 // expression goes past an expression: to the ',' or ')' that ends it, or to the COMMENT of its column. It returns its text.

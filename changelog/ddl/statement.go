@@ -81,6 +81,17 @@ func (p *parser) statement(c *created) error {
 		p.skipStatement()
 		return nil
 	case p.is("AS"):
+		at := *p
+		if columns, ok := p.asSelect(); ok && len(t.Columns) == 0 && d.noType == 0 {
+			t.Columns = columns
+			d.columnAt = make([]int, len(columns))
+			for i := range d.columnAt {
+				d.columnAt[i] = at.tok.start
+			}
+			p.skipStatement()
+			return p.check(d)
+		}
+		*p = at
 		c.refused = p.mistake(p.tok.start, "table %s takes its columns from a query (AS), which only Flink can plan: "+
 			"run SHOW CREATE TABLE %s in Flink and use what it prints", t.Name(), quoteName(t.Name()))
 		p.skipStatement()

@@ -31,6 +31,8 @@ type Column struct {
 	// Computed is the text of the expression of a computed column, as written but for comments; "" for the other kinds. The Type of
 	// a computed column is not known, since nothing here evaluates expressions: its Root is RootInvalid.
 	Computed string
+	// Declared is the type as it is written where Flink before 2.3 makes less of it: TIME(3) is TIME(0) there. nil: it is Type.
+	Declared *changelog.Type
 }
 
 // Watermark is WATERMARK FOR column AS expression. It is kept and not evaluated.

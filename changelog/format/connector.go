@@ -47,7 +47,7 @@ func (r *reader) errorf(format string, args ...any) {
 }
 
 // readConnector follows KafkaDynamicTableFactory, UpsertKafkaDynamicTableFactory and KafkaConnectorOptionsUtil of connector 5.0.
-func readConnector(t *ddl.Table, formats []changelog.Format) (*connector, error) {
+func readConnector(t *ddl.Table, formats []changelog.Format, version changelog.FlinkVersion) (*connector, error) {
 	if t == nil {
 		return nil, errors.New("format: the table is nil; ddl.Find returns one")
 	}
@@ -56,8 +56,11 @@ func readConnector(t *ddl.Table, formats []changelog.Format) (*connector, error)
 			return nil, fmt.Errorf("format: number %d of the formats that were passed is nil", i+1)
 		}
 	}
+	if !version.Valid() {
+		return nil, fmt.Errorf("format: Options.FlinkVersion is %s, which is none that is known", version)
+	}
 	r := &reader{t: t, formats: formats}
-	c := &connector{schema: t.Schema()}
+	c := &connector{schema: schemaOf(t, version)}
 	if err := c.schema.Validate(); err != nil {
 		return nil, fmt.Errorf("format: %w", err)
 	}
@@ -75,6 +78,7 @@ func readConnector(t *ddl.Table, formats []changelog.Format) (*connector, error)
 	if len(r.errs) == 0 {
 		r.valueColumns(c)
 		r.unread(c)
+		r.tooNew(c, version)
 	}
 	return c, errors.Join(r.errs...)
 }

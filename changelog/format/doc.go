@@ -46,6 +46,11 @@
 // A header that occurs several times has one entry in the metadata column 'headers', the last one, as in Flink: a MAP holds no more.
 // 'header-list' has all.
 //
+// # Versions and replays
+//
+// Options.FlinkVersion follows another release of Flink where it reads or writes something else. [NewReplayGuard] makes a decoder that leaves out
+// what a restarted source sends again.
+//
 // # Not covered
 //
 // Options that concern neither key nor value (properties.*, scan.*, sink.*) are not looked at, but for the few with which Flink makes no

@@ -30,7 +30,7 @@ func NewEncoder(t *ddl.Table, formats []changelog.Format, o *Options) (*Encoder,
 	if o == nil {
 		o = &Options{}
 	}
-	c, err := readConnector(t, formats)
+	c, err := readConnector(t, formats, o.FlinkVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -42,14 +42,14 @@ func NewEncoder(t *ddl.Table, formats []changelog.Format, o *Options) (*Encoder,
 	errs := []error{writable(t)}
 	var valueErr error
 	e.value, valueErr = c.value.format.NewEncoder(changelog.Payload{
-		Table: e.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient, Topic: topic(t),
+		Table: e.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient, Flink: o.FlinkVersion, Topic: topic(t),
 	})
 	if valueErr != nil {
 		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, valueErr))
 	}
 	if c.key.format != nil {
 		e.keyColumns = c.key.columns
-		p := changelog.Payload{Table: e.table, Columns: c.key.columns, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient, Topic: topic(t)}
+		p := changelog.Payload{Table: e.table, Columns: c.key.columns, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient, Flink: o.FlinkVersion, Topic: topic(t)}
 		e.key, err = c.key.format.NewEncoder(p)
 		if err != nil && valueErr != nil {
 			p.Options = nil

@@ -15,6 +15,9 @@ type Options struct {
 	// Lenient takes Flink's silent guesses instead of errors: see the package comments here and of the formats. Rows that the topic does
 	// not say may then reach the sink, and deletes may be lost. Defaults to false.
 	Lenient bool
+	// FlinkVersion says which Flink's rules are followed where its versions differ: see docs/formats.md. It should be that of the job that
+	// writes the topic (an Encoder: that reads it) where that is older than 2.1, or newer than 2.2. Defaults to changelog.DefaultFlinkVersion.
+	FlinkVersion changelog.FlinkVersion
 }
 
 // NullDecoder is implemented by payload decoders for which Kafka's null is a row: of Flink's formats, that of 'raw'. Only who writes a
@@ -55,7 +58,7 @@ func New(t *ddl.Table, formats []changelog.Format, o *Options) (*Decoder, error)
 	if o == nil {
 		o = &Options{}
 	}
-	c, err := readConnector(t, formats)
+	c, err := readConnector(t, formats, o.FlinkVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func New(t *ddl.Table, formats []changelog.Format, o *Options) (*Decoder, error)
 	var errs []error
 	var valueErr error
 	d.value, valueErr = c.value.format.NewDecoder(changelog.Payload{
-		Table: d.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient, Topic: topic(t),
+		Table: d.table, Columns: c.value.columns, Names: c.value.names, Options: c.value.options, Lenient: o.Lenient, Flink: o.FlinkVersion, Topic: topic(t),
 	})
 	if valueErr != nil {
 		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, valueErr))
@@ -83,7 +86,7 @@ func New(t *ddl.Table, formats []changelog.Format, o *Options) (*Decoder, error)
 			d.keyTable.Schema.Columns = append(d.keyTable.Schema.Columns, c.schema.Columns[col])
 			own[i] = i
 		}
-		p := changelog.Payload{Table: d.keyTable, Columns: own, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient, Topic: topic(t)}
+		p := changelog.Payload{Table: d.keyTable, Columns: own, Names: c.key.names, Options: c.key.options, Key: true, Lenient: o.Lenient, Flink: o.FlinkVersion, Topic: topic(t)}
 		d.key, err = c.key.format.NewDecoder(p)
 		if err != nil && valueErr != nil {
 			p.Options = nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/formattest"
 )
 
 // record is what Flink writes of the row that the benchmarks of all text formats read.
@@ -22,8 +23,8 @@ var recordColumns = []string{"id BIGINT", "customer STRING", "item STRING", "qua
 	"ordered TIMESTAMP(3)", "shipped BOOLEAN", "note STRING"}
 
 func benchmark(b *testing.B, record string, columns []string) {
-	p := payloadOf(b, nil, []int{0}, columns...)
-	d := decoderOf(b, Format{}, p)
+	p := formattest.Payload(b, nil, []int{0}, columns...)
+	d := formattest.Decoder(b, Format{}, p)
 	in := []byte(record)
 	b.SetBytes(int64(len(in)))
 	b.ReportAllocs()
@@ -73,9 +74,9 @@ func BenchmarkDecode_EncodingJSON(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	p := payloadOf(b, nil, nil, recordColumns...)
+	p := formattest.Payload(b, nil, nil, recordColumns...)
 	batch := changelog.NewBatch(p.Table)
-	if err := decoderOf(b, Format{}, p).DecodePayload(batch, []byte(record), nil); err != nil {
+	if err := formattest.Decoder(b, Format{}, p).DecodePayload(batch, []byte(record), nil); err != nil {
 		b.Fatal(err)
 	}
 	e, err := Format{}.NewEncoder(p)

@@ -1,7 +1,6 @@
 package canal
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -9,85 +8,9 @@ import (
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/formattest"
 	"github.com/flinksink/flinksink/internal/rowtext"
 )
-
-// payloadOf makes a payload of all columns that are not METADATA, given as "a INT" or "m BIGINT FROM value.x"; the columns of key are the
-// PRIMARY KEY.
-func payloadOf(t testing.TB, options map[string]string, key []int, columns ...string) changelog.Payload {
-	t.Helper()
-	tab := &changelog.Table{Name: "t", Schema: &changelog.Schema{Key: key}, Mode: changelog.Retract}
-	p := changelog.Payload{Table: tab, Options: options}
-	for i, c := range columns {
-		name, typ, _ := strings.Cut(c, " ")
-		typ, metadata, _ := strings.Cut(typ, " FROM ")
-		ty, err := changelog.ParseType(typ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tab.Schema.Columns = append(tab.Schema.Columns, changelog.Column{Name: name, Type: ty, Metadata: metadata})
-		if metadata == "" {
-			p.Columns = append(p.Columns, i)
-			p.Names = append(p.Names, name)
-		}
-	}
-	return p
-}
-
-func decoderOf(t testing.TB, f Format, p changelog.Payload) changelog.PayloadDecoder {
-	t.Helper()
-	d, err := f.NewDecoder(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// text prints changes as "-U {..} +U {..}", columns that are Unchanged left out, and "key" before a delete that knows no more.
-func text(b *changelog.Batch) string {
-	var out []string
-	for _, c := range b.Changes {
-		s := c.Kind.String() + " "
-		if c.KeyOnly {
-			s += "key "
-		}
-		out = append(out, string(rowtext.AppendRow([]byte(s), b.Table.Schema, c.Row)))
-	}
-	return strings.Join(out, " ")
-}
-
-// decode returns the changes as text, or the error as text.
-func decode(t testing.TB, f Format, p changelog.Payload, message string) string {
-	t.Helper()
-	b := changelog.NewBatch(p.Table)
-	if err := decoderOf(t, f, p).DecodePayload(b, []byte(message), nil); err != nil {
-		var de *changelog.DataError
-		if !errors.As(err, &de) || de.Reason == "" {
-			t.Errorf("%s: %#v", message, err)
-		}
-		if b.Len() != 0 {
-			t.Errorf("%s: %s in spite of the error", message, text(b))
-		}
-		return err.Error()
-	}
-	return text(b)
-}
-
-type messages []struct{ in, want string }
-
-// check compares what messages become; want is the changes, or a part of the error. A message is read once more with its type spelt so that
-// only the reader of trees takes it.
-func check(t *testing.T, f Format, p changelog.Payload, cases messages) {
-	t.Helper()
-	for _, c := range cases {
-		for _, in := range []string{c.in, strings.Replace(c.in, "{", "{\"\\uD83D\":1,", 1)} {
-			got := decode(t, f, p, in)
-			if ok := got == c.want || strings.HasPrefix(got, "changelog: ") && c.want != "" && strings.Contains(got, c.want); !ok {
-				t.Errorf("%s:\n got  %s\n want %s", in, got, c.want)
-			}
-		}
-	}
-}
 
 func TestNewDecoder_Refuses(t *testing.T) {
 	for _, c := range []struct {
@@ -109,7 +32,7 @@ func TestNewDecoder_Refuses(t *testing.T) {
 		{Format{}, nil, []string{"a INT", "m TIMESTAMP(3) FROM value.event-timestamp"}, "must be declared TIMESTAMP_LTZ(3)"},
 		{Format{}, nil, []string{"a INT", "m ARRAY<INT> FROM value.pk-names"}, "must be declared ARRAY<STRING>"},
 	} {
-		_, err := c.f.NewDecoder(payloadOf(t, c.options, nil, c.columns...))
+		_, err := c.f.NewDecoder(formattest.Payload(t, c.options, nil, c.columns...))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v %v: error %v, want %q in it", c.options, c.columns, err, c.want)
 		}
@@ -117,7 +40,7 @@ func TestNewDecoder_Refuses(t *testing.T) {
 }
 
 func TestNewEncoder_Refuses(t *testing.T) {
-	_, err := Format{}.NewEncoder(payloadOf(t, map[string]string{"encode.ignore-null-fields": "maybe"}, nil, "a MAP<INT, INT>"))
+	_, err := Format{}.NewEncoder(formattest.Payload(t, map[string]string{"encode.ignore-null-fields": "maybe"}, nil, "a MAP<INT, INT>"))
 	for _, want := range []string{"'encode.ignore-null-fields'", "column a"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
@@ -136,7 +59,7 @@ func TestEncode_Kinds(t *testing.T) {
 		{"false", changelog.UpdateBefore, `{"data":[{"id":1,"name":null}],"type":"DELETE"}`},
 		{"true", changelog.Delete, `{"data":[{"id":1}],"type":"DELETE"}`},
 	} {
-		e, err := Format{}.NewEncoder(payloadOf(t, map[string]string{"encode.ignore-null-fields": c.ignoreNulls}, nil, "id INT", "name STRING"))
+		e, err := Format{}.NewEncoder(formattest.Payload(t, map[string]string{"encode.ignore-null-fields": c.ignoreNulls}, nil, "id INT", "name STRING"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,8 +73,8 @@ func TestEncode_Kinds(t *testing.T) {
 // What Flink answered is checked where records are assembled; here is what a PRIMARY KEY changes, and what is stricter.
 func TestDecode_OldRows(t *testing.T) {
 	columns := []string{"id INT", "name STRING", "n INT"}
-	keyed := payloadOf(t, nil, []int{0}, columns...)
-	check(t, Format{}, keyed, messages{
+	keyed := formattest.Payload(t, nil, []int{0}, columns...)
+	formattest.Check(t, Format{}, keyed, formattest.Messages{
 		// Flink reads NULL for the name of 1 and the n of 2: each is named by the other row's change.
 		{`{"data":[{"id":1,"name":"a","n":8},{"id":2,"name":"c","n":9}],"old":[{"n":7},{"name":"b"}],"type":"UPDATE"}`,
 			`-U {"id":"1","name":"a","n":"7"} +U {"id":"1","name":"a","n":"8"} -U {"id":"2","name":"b","n":"9"} +U {"id":"2","name":"c","n":"9"}`},
@@ -163,29 +86,29 @@ func TestDecode_OldRows(t *testing.T) {
 		{`{"data":[{"id":1,"n":5}],"type":"DELETE"}`, `-D {"id":"1","n":"5"}`},
 		{`{"data":[{"id":1,"name":{"x":1},"n":1}],"old":[{"name":{"x":0}}],"type":"UPDATE"}`, `-U {"id":"1","name":"{\"x\":0}","n":"1"} +U {"id":"1","name":"{\"x\":1}","n":"1"}`},
 	})
-	check(t, Format{}, payloadOf(t, nil, nil, columns...), messages{
+	formattest.Check(t, Format{}, formattest.Payload(t, nil, nil, columns...), formattest.Messages{
 		{`{"data":[{"id":1}],"type":"DELETE"}`, "field data[0].name: the old row lacks this column"},
 		{`{"data":[{"id":1,"n":2}],"old":[{}],"type":"UPDATE"}`, "field old[0].name: the old row lacks this column"},
 	})
-	check(t, Format{}, payloadOf(t, map[string]string{"encode.ignore-null-fields": "true"}, nil, columns...), messages{
+	formattest.Check(t, Format{}, formattest.Payload(t, map[string]string{"encode.ignore-null-fields": "true"}, nil, columns...), formattest.Messages{
 		{`{"data":[{"id":1}],"type":"DELETE"}`, `-D {"id":"1","name":null,"n":null}`},
 	})
 	// Who ignores errors does not ask for half of a message.
-	ignore := payloadOf(t, map[string]string{"ignore-parse-errors": "true"}, nil, columns...)
-	check(t, Format{}, ignore, messages{
+	ignore := formattest.Payload(t, map[string]string{"ignore-parse-errors": "true"}, nil, columns...)
+	formattest.Check(t, Format{}, ignore, formattest.Messages{
 		{`{"data":[{"id":1,"name":"a","n":8},{"id":2,"name":"a","n":8}],"old":[{"n":7}],"type":"UPDATE"}`, "[1]: 'old' has fewer rows than 'data'; Flink would read the rows before it"},
 		{`{"data":[{"id":1,"name":"a","n":8},null],"type":"INSERT"}`, "[1]: a row of 'data' is null"},
 		{`{"data":[null,{"id":1,"name":"a","n":8}],"type":"INSERT"}`, ``},
 	})
 	ignore.Lenient = true
-	check(t, Format{}, ignore, messages{
+	formattest.Check(t, Format{}, ignore, formattest.Messages{
 		{`{"data":[{"id":1,"name":"a","n":8},null],"type":"INSERT"}`, `+I {"id":"1","name":"a","n":"8"}`},
 	})
 }
 
 func TestDecode_Types(t *testing.T) {
-	p := payloadOf(t, nil, nil, "id INT")
-	check(t, Format{}, p, messages{
+	p := formattest.Payload(t, nil, nil, "id INT")
+	formattest.Check(t, Format{}, p, formattest.Messages{
 		{`{"data":null,"type":"TRUNCATE","isDdl":true}`, "'type' is TRUNCATE: the source's table lost all of its rows"},
 		{`{"data":null,"type":"ERASE","isDdl":true}`, "'type' is ERASE"},
 		{`{"data":null,"type":"ALTER","isDdl":true,"sql":"secret"}`, "canal.Format.SkipDDL passes over it"},
@@ -193,12 +116,12 @@ func TestDecode_Types(t *testing.T) {
 		{`{"data":[{"id":1}]}`, "the message has no 'type'"},
 		{`{"data":null,"type":"CREATE"}`, ``},
 	})
-	check(t, Format{SkipDDL: true}, p, messages{
+	formattest.Check(t, Format{SkipDDL: true}, p, formattest.Messages{
 		{`{"data":null,"type":"ALTER","isDdl":true}`, ``},
 		{`{"data":null,"type":"QUERY","isDdl":false}`, ``},
 		{`{"data":null,"type":"TRUNCATE","isDdl":true}`, "'type' is TRUNCATE"},
 	})
-	check(t, Format{}, payloadOf(t, map[string]string{"database.include": "shop.*", "table.include": "item.?"}, nil, "id INT"), messages{
+	formattest.Check(t, Format{}, formattest.Payload(t, map[string]string{"database.include": "shop.*", "table.include": "item.?"}, nil, "id INT"), formattest.Messages{
 		{`{"data":[{"id":1}],"database":"shop1","table":"items","type":"INSERT"}`, `+I {"id":"1"}`},
 		{`{"data":[{"id":1}],"database":"ashop","table":"items","type":"INSERT"}`, ``},
 		{`{"data":[{"id":"secret"}],"database":"shop","table":"other","type":"ALTER"}`, ``},
@@ -208,17 +131,17 @@ func TestDecode_Types(t *testing.T) {
 }
 
 func TestDecode_MaxRows(t *testing.T) {
-	p := payloadOf(t, map[string]string{"ignore-parse-errors": "true"}, nil, "id INT")
+	p := formattest.Payload(t, map[string]string{"ignore-parse-errors": "true"}, nil, "id INT")
 	rows := func(n int) string {
 		return `{"data":[` + strings.Repeat(`{"id":1},`, n-1) + `{"id":1}],"type":"INSERT"}`
 	}
-	check(t, Format{MaxRows: 3}, p, messages{
+	formattest.Check(t, Format{MaxRows: 3}, p, formattest.Messages{
 		{rows(3), `+I {"id":"1"} +I {"id":"1"} +I {"id":"1"}`},
 		{rows(4), "field data: the message holds more than 3 rows; canal.Format.MaxRows sets how many it may"},
 		{`{"old":` + rows(4)[8:], "field old: the message holds more than 3 rows"},
 	})
 	b := changelog.NewBatch(p.Table)
-	d := decoderOf(t, Format{}, p)
+	d := formattest.Decoder(t, Format{}, p)
 	if err := d.DecodePayload(b, []byte(rows(DefaultMaxRows)), nil); err != nil || b.Len() != DefaultMaxRows {
 		t.Errorf("%d rows, %v", b.Len(), err)
 	}
@@ -237,12 +160,12 @@ func TestDecode_MaxRows(t *testing.T) {
 
 // fromDocs are messages in the form that Canal's documentation shows, with values of our own.
 func TestDecode_FromCanal(t *testing.T) {
-	p := payloadOf(t, nil, []int{0}, "id INT", "name STRING", "price DECIMAL(10, 2)", "added TIMESTAMP(0)", "db STRING FROM value.database", "tb STRING FROM value.table",
+	p := formattest.Payload(t, nil, []int{0}, "id INT", "name STRING", "price DECIMAL(10, 2)", "added TIMESTAMP(0)", "db STRING FROM value.database", "tb STRING FROM value.table",
 		"pk ARRAY<STRING> FROM value.pk-names", "st MAP<STRING, INT> FROM value.sql-type", "ts TIMESTAMP_LTZ(3) FROM value.ingestion-timestamp", "es TIMESTAMP_LTZ(0) FROM value.event-timestamp")
 	const types = `"mysqlType":{"id":"int","name":"varchar(40)","price":"decimal(10,2)","added":"datetime"},`
 	const sqlType = `"sqlType":{"id":4,"name":12,"price":3,"added":93},`
 	const meta = `,"db":"shop","tb":"items","pk":["id"],"st":[["added","93"],["id","4"],["name","12"],["price","3"]],`
-	check(t, Format{SkipDDL: true}, p, messages{
+	formattest.Check(t, Format{SkipDDL: true}, p, formattest.Messages{
 		{`{"data":[{"id":"17","name":"kettle","price":"24.90","added":"2024-03-01 10:00:00"},{"id":"18","name":"pot","price":null,"added":"2024-03-01 10:00:01"}],"database":"shop","es":1709287200123,` +
 			`"gtid":"","id":5,"isDdl":false,` + types + `"old":null,"pkNames":["id"],"sql":"",` + sqlType + `"table":"items","ts":1709287200456,"type":"INSERT"}`,
 			`+I {"id":"17","name":"kettle","price":"24.90","added":"2024-03-01 10:00:00"` + meta + `"ts":"2024-03-01 10:00:00.456","es":"2024-03-01 10:00:00"} ` +
@@ -260,7 +183,7 @@ func TestDecode_Bombs(t *testing.T) {
 	for i := range 1000 {
 		wide = append(wide, fmt.Sprintf("c%d INT", i))
 	}
-	p := payloadOf(t, nil, nil, wide...)
+	p := formattest.Payload(t, nil, nil, wide...)
 	for name, in := range map[string]string{
 		"depth":    `{"data":[` + strings.Repeat(`{"s":`, 1e6),
 		"depth2":   `{"z":` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `,"data":[],"type":"INSERT"}`,
@@ -269,7 +192,7 @@ func TestDecode_Bombs(t *testing.T) {
 		"exponent": `{"data":[{"c1":1e1000000000}],"type":"INSERT"}`,
 	} {
 		b := changelog.NewBatch(p.Table)
-		if err := decoderOf(t, Format{}, p).DecodePayload(b, []byte(in), nil); err == nil {
+		if err := formattest.Decoder(t, Format{}, p).DecodePayload(b, []byte(in), nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if b.Bytes() > 256<<20 {
@@ -279,8 +202,8 @@ func TestDecode_Bombs(t *testing.T) {
 }
 
 func TestDecode_Concurrent(t *testing.T) {
-	p := payloadOf(t, nil, []int{0}, "a INT", "s STRING", "tb STRING FROM value.table")
-	d := decoderOf(t, Format{}, p)
+	p := formattest.Payload(t, nil, []int{0}, "a INT", "s STRING", "tb STRING FROM value.table")
+	d := formattest.Decoder(t, Format{}, p)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {

@@ -13,7 +13,9 @@ type decoder struct {
 	options
 	columns []column
 	lenient bool
+	flink   changelog.FlinkVersion
 	special [256]bool // the first bytes of what ends an unquoted cell or changes it
+	quickly bool      // the options are as simple as nearly always
 }
 
 // failure is why a cell, a line or a message cannot be read.
@@ -55,6 +57,10 @@ func (d *decoder) message(b *changelog.Batch, p []byte, row changelog.Row) *fail
 	}
 	n := 0
 	for !l.ended {
+		if n < len(d.columns) && l.quick(&d.columns[n], &row[d.columns[n].slot]) {
+			n++
+			continue
+		}
 		cell, f := l.cell()
 		if f != nil {
 			return f

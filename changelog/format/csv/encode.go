@@ -14,6 +14,7 @@ import (
 type encoder struct {
 	options
 	columns []column
+	flink   changelog.FlinkVersion
 	unsafe  rune // a text is quoted that has a character not above this one
 	special rune // or this one: the escape character, or what Jackson would escape control characters with if it were told to
 }
@@ -26,8 +27,12 @@ func (e *encoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte, nu
 		if i > 0 {
 			out = append(out, e.delimiter...)
 		}
-		f := flinkjson.Misfit("the row does not have this column")
-		if col.slot < len(c.Row) {
+		var f *failure
+		if col.slot >= len(c.Row) {
+			f = flinkjson.Misfit("the row does not have this column")
+		} else if quick, ok := e.quick(out, col.typ, &c.Row[col.slot]); ok {
+			out = quick
+		} else {
 			out, f = e.cell(out, col.typ, c.Row[col.slot])
 		}
 		if f != nil {
@@ -67,7 +72,7 @@ func (e *encoder) cell(dst []byte, t *changelog.Type, v changelog.Value) ([]byte
 			}
 		}
 	default:
-		dst, isText, f = scalar(dst, t, v)
+		dst, isText, f = e.scalar(dst, t, v)
 	}
 	if f != nil || !isText {
 		return dst, f // numbers and booleans, which Jackson never quotes
@@ -89,8 +94,21 @@ func (e *encoder) element(dst []byte, i int, t *changelog.Type, v changelog.Valu
 	if v.Kind() == changelog.KindString {
 		return append(dst, v.Bytes()...), nil
 	}
-	dst, _, f := scalar(dst, t, v)
+	dst, _, f := e.scalar(dst, t, v)
 	return dst, f
+}
+
+// scalar is the function of that name for the Flink that is followed: before 2.0 a DECIMAL has no zeros at its end, and before 2.1, whose
+// Jackson is another, it has the quotes that a text would have.
+func (e *encoder) scalar(dst []byte, t *changelog.Type, v changelog.Value) (out []byte, isText bool, f *failure) {
+	out, isText, f = scalar(dst, t, v)
+	if f != nil || v.Kind() != changelog.KindDecimal || e.flink.Since(changelog.Flink2_1) {
+		return out, isText, f
+	}
+	if !e.flink.Since(changelog.Flink2_0) && bytes.IndexByte(out[len(dst):], '.') >= 0 {
+		out = bytes.TrimSuffix(bytes.TrimRight(out, "0"), []byte("."))
+	}
+	return out, true, nil
 }
 
 // fits reports what v is that is no value of type t.

@@ -182,12 +182,13 @@ func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error
 	if err != nil {
 		return nil, err
 	}
-	d := &decoder{options: o, columns: columns, lenient: p.Lenient}
+	d := &decoder{options: o, columns: columns, lenient: p.Lenient, flink: p.Flink}
 	for _, s := range []string{o.delimiter, o.escape, "\r", "\n"} {
 		if s != "" {
 			d.special[s[0]] = true
 		}
 	}
+	d.quickly = o.canQuickly()
 	return d, nil
 }
 
@@ -197,7 +198,7 @@ func (f Format) NewEncoder(p changelog.Payload) (changelog.PayloadEncoder, error
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{options: o, columns: columns, special: '\\'}
+	e := &encoder{options: o, columns: columns, flink: p.Flink, special: '\\'}
 	if o.escape != "" {
 		e.special, _ = utf8.DecodeRuneInString(o.escape)
 	}

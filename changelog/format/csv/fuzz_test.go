@@ -3,6 +3,7 @@ package csv
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -41,7 +42,8 @@ func seeds(f *testing.F) {
 }
 
 // FuzzDecode holds what a decoder promises whatever comes: at most one row, and none with an error; what is no guess is the same with leniency;
-// a part of the message that is not read changes nothing; and a row that was read is read again from what an encoder makes of it.
+// a part of the message that is not read changes nothing; a row that was read is read again from what an encoder makes of it; and what is read
+// and written quickly is what it is otherwise.
 func FuzzDecode(f *testing.F) {
 	seeds(f)
 	for _, s := range []string{
@@ -52,6 +54,7 @@ func FuzzDecode(f *testing.F) {
 	type mode struct {
 		p       changelog.Payload
 		decoder [2]changelog.PayloadDecoder // strict, lenient
+		slow    [2]changelog.PayloadDecoder
 		encoder changelog.PayloadEncoder
 	}
 	var modes []mode
@@ -62,12 +65,16 @@ func FuzzDecode(f *testing.F) {
 		for _, o := range []map[string]string{
 			{}, {"ignore-parse-errors": "true", "allow-comments": "true"}, {"null-literal": `\N`}, {"null-literal": ""}, {"escape-character": `\`, "quote-character": "'"},
 			{"disable-quote-character": "true", "field-delimiter": ";", "array-element-delimiter": "|"}, {"field-delimiter": "é", "quote-character": "，", "escape-character": "^"},
+			{"quote-character": ","}, {"field-delimiter": "1", "quote-character": "0"}, {"null-literal": "0", "quote-character": "5"},
 		} {
 			m := mode{p: payloadOf(f, o, columns...)}
 			m.encoder = encoderOf(f, m.p)
 			for i := range m.decoder {
 				m.p.Lenient = i == 1
 				m.decoder[i] = decoderOf(f, m.p)
+				slow := *m.decoder[i].(*decoder)
+				slow.quickly = false
+				m.slow[i] = &slow
 			}
 			modes = append(modes, m)
 		}
@@ -78,6 +85,10 @@ func FuzzDecode(f *testing.F) {
 			for k, d := range m.decoder {
 				b := changelog.NewBatch(m.p.Table)
 				err := d.DecodePayload(b, in, nil)
+				if b2 := changelog.NewBatch(m.p.Table); fmt.Sprint(m.slow[k].DecodePayload(b2, in, nil)) != fmt.Sprint(err) || b2.Len() != b.Len() ||
+					b.Len() > 0 && rowText(m.p.Table, &b2.Changes[0]) != rowText(m.p.Table, &b.Changes[0]) {
+					t.Fatalf("mode %d: quickly another row, or another error than %v", i, err)
+				}
 				var de *changelog.DataError
 				switch {
 				case err != nil && (!errors.As(err, &de) || b.Len() > 0) || b.Len() > 1:
@@ -85,7 +96,8 @@ func FuzzDecode(f *testing.F) {
 				case err != nil:
 					results[k] = "error " + err.Error()
 				case b.Len() == 1:
-					results[k] = string(rowtext.AppendRow(nil, m.p.Table.Schema, b.Changes[0].Row))
+					results[k] = rowText(m.p.Table, &b.Changes[0])
+					sameCells(t, m.encoder.(*encoder), b.Changes[0].Row)
 					if k == 0 {
 						again(t, &m.p, d, m.encoder, &b.Changes[0], results[k])
 					}
@@ -98,10 +110,29 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+func rowText(t *changelog.Table, c *changelog.Change) string {
+	return string(rowtext.AppendRow(nil, t.Schema, c.Row))
+}
+
+// sameCells compares the quick writers with the general one.
+func sameCells(t *testing.T, e *encoder, row changelog.Row) {
+	for i := range e.columns {
+		c := &e.columns[i]
+		v := row[c.slot]
+		quick, ok := e.quick(nil, c.typ, &v)
+		if !ok {
+			continue
+		}
+		if general, f := e.cell(nil, c.typ, v); f != nil || string(general) != string(quick) {
+			t.Fatalf("%s: quickly %q, else %q, %v", c.name, quick, general, f)
+		}
+	}
+}
+
 // again reads a row from what an encoder makes of it.
 func again(t *testing.T, p *changelog.Payload, d changelog.PayloadDecoder, e changelog.PayloadEncoder, c *changelog.Change, want string) {
-	if _, literal := p.Options["null-literal"]; !literal || p.Options["disable-quote-character"] != "" {
-		return // NULL and text with delimiters are not read as they were written
+	if _, literal := p.Options["null-literal"]; !literal || p.Options["disable-quote-character"] != "" || p.Options["null-literal"] == "0" {
+		return // NULL, text with delimiters, and a number that is the literal are not read as they were written
 	}
 	message, _, err := e.AppendPayload(nil, c)
 	if err != nil {

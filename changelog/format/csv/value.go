@@ -144,16 +144,28 @@ func tooLargeForJava(s []byte, beyond bool) bool {
 // maxExponent is about log10 of the largest BigInteger, which has 2^31 bits.
 const maxExponent = 646_456_000
 
-// time is LocalTime.parse, which has no 24:00 and may leave seconds out. Flink's SQL knows TIME(0) only, so a fraction is cut off.
+// time is LocalTime.parse, which has no 24:00 and may leave seconds out. Before 2.3 Flink's SQL knows TIME(0) only, so a fraction is cut off.
 func (d *decoder) time(t *changelog.Type, s []byte, dst *changelog.Value) *failure {
 	text := s
 	var whole [8]byte
 	if len(s) == len("00:00") {
 		text = append(append(whole[:0], s...), ":00"...)
 	}
-	v, guess, ok := flinkjson.Temporal(changelog.RootTime, text)
+	read := flinkjson.TimeMillis
+	if !d.flink.Since(changelog.Flink2_3) {
+		read = func(s []byte) (changelog.Value, bool, bool) { return flinkjson.Temporal(changelog.RootTime, s) }
+	}
+	v, guess, ok := read(text)
 	if !ok || len(s) > 1 && s[0] == '2' && s[1] == '4' {
 		return d.misfit(t, s)
+	}
+	// From Flink 2.3 on the column has a precision.
+	unit := int64(1e9)
+	for range t.Precision {
+		unit /= 10
+	}
+	if cut := v.Time() / unit * unit; cut != v.Time() {
+		v, guess = changelog.TimeValue(cut), true
 	}
 	if *dst = v; guess {
 		return d.guess("a fraction of a second; Flink would cut it off")

@@ -5,23 +5,21 @@ import (
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
 )
 
-// decoder follows DebeziumJsonDeserializationSchema. It does not change after it was made, but for the envelope's pool.
+// decoder follows DebeziumJsonDeserializationSchema. It does not change after it was made, but for the envelope's pools.
 type decoder struct {
 	envelope      *flinkjson.Envelope
+	outline       *flinkjson.Outline // rows: before, after; fields: op, then members. nil: messages are read as trees only
+	old           *flinkjson.OldRows
 	row           *flinkjson.Object // of 'before' and 'after'
 	op            *flinkjson.Field
 	members       []member
 	metadata      []metadata
 	placeholder   *placeholder // nil: none is looked for
 	schemaInclude bool
-	lenient       bool
-	nullsLeftOut  bool // the writer leaves members out that are NULL
-	keyed         bool // the table has a PRIMARY KEY
-
-	// Of the payload's columns: where they are in the table, their names, and whether they are in the PRIMARY KEY.
-	columns []int
-	names   []string
-	isKey   []bool
+	source        *sourceTypes // nil: Flink's own forms only
+	ignoreErrors  bool
+	truncate      EventPolicy
+	messages      EventPolicy
 }
 
 // What Flink says when 'before' is null; the setting is that of the table in Postgres.
@@ -32,12 +30,36 @@ const (
 
 // DecodePayload implements [changelog.PayloadDecoder].
 func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
-	return d.envelope.Read(b, payload, func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure {
-		return d.message(b, t, root)
-	})
+	tree := func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure { return d.tree(b, t, root) }
+	if d.outline == nil {
+		return d.envelope.Read(b, payload, tree)
+	}
+	return d.envelope.ReadOutline(b, payload, d.outline, func(m *flinkjson.Message) *flinkjson.Failure { return d.plain(b, m) }, tree)
 }
 
-func (d *decoder) message(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure {
+// plain appends the changes of a message that was read in one pass. Values that have the placeholder are not among those.
+func (d *decoder) plain(b *changelog.Batch, m *flinkjson.Message) *flinkjson.Failure {
+	op := m.Values[0]
+	switch op.Str() {
+	case "c", "r", "u", "d":
+	default:
+		return flinkjson.Again()
+	}
+	metadata, f := d.metadataOf(b, m.Values[1:])
+	if f != nil {
+		return f
+	}
+	var before, after flinkjson.Image
+	if m.Rows[0] != nil {
+		before = m.Rows[0][0]
+	}
+	if m.Rows[1] != nil {
+		after = m.Rows[1][0]
+	}
+	return d.message(b, op, before, after, metadata, true)
+}
+
+func (d *decoder) tree(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure {
 	if f := t.Object(root); f != nil {
 		return f
 	}
@@ -51,11 +73,11 @@ func (d *decoder) message(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson
 		}
 	}
 	// All of the message is read before its op counts, as in Flink: what cannot be read fails, also where the op has no use for it.
-	before, f := d.read(t, body, "before")
+	before, f := d.read(t, root, body, "before")
 	if f != nil {
 		return f
 	}
-	after, f := d.read(t, body, "after")
+	after, f := d.read(t, root, body, "after")
 	if f != nil {
 		return f
 	}
@@ -68,39 +90,54 @@ func (d *decoder) message(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson
 		return f
 	}
 	switch op.Str() {
-	case "c", "r":
-		if after.row == nil {
-			return flinkjson.Misfit("the message is an insert, and its 'after' is null")
-		}
-		if f := d.insert(&after); f != nil {
-			return f
-		}
-		d.append(b, changelog.Change{Kind: changelog.Insert, Row: after.row}, metadata)
+	case "c", "r", "u", "d":
+		return d.message(b, op, before, after, metadata, false)
+	case "t":
+		return d.truncate.apply(d.unknown(op, root))
+	case "m":
+		return d.messages.apply(d.unknown(op, root))
+	}
+	return flinkjson.Misfit(d.unknown(op, root))
+}
+
+// message appends the changes of a message whose op is one of a row. sent says that no value has the placeholder.
+func (d *decoder) message(b *changelog.Batch, op changelog.Value, before, after flinkjson.Image, metadata []changelog.Value, sent bool) *flinkjson.Failure {
+	switch op.Str() {
 	case "u":
-		if before.row == nil {
+		if before.Row == nil {
 			return flinkjson.Misfit(noBeforeOfUpdate)
 		}
-		if after.row == nil {
+		if after.Row == nil {
 			return flinkjson.Misfit("the message is an update, and its 'after' is null")
 		}
-		d.unchanged(&before, &after)
-		keyOnly, f := d.partial(&before)
-		if f != nil {
-			return f
+		if !sent {
+			d.unchanged(before, after)
 		}
-		d.append(b, changelog.Change{Kind: changelog.UpdateBefore, KeyOnly: keyOnly, Row: before.row}, metadata)
-		d.append(b, changelog.Change{Kind: changelog.UpdateAfter, Row: after.row}, metadata)
+		keyOnly, f := d.old.Settle(before.Row, before.Has)
+		if f != nil {
+			return f.At("before")
+		}
+		d.append(b, changelog.Change{Kind: changelog.UpdateBefore, KeyOnly: keyOnly, Row: before.Row}, metadata)
+		d.append(b, changelog.Change{Kind: changelog.UpdateAfter, Row: after.Row}, metadata)
 	case "d":
-		if before.row == nil {
+		if before.Row == nil {
 			return flinkjson.Misfit(noBeforeOfDelete)
 		}
-		keyOnly, f := d.partial(&before)
+		keyOnly, f := d.old.Settle(before.Row, before.Has)
 		if f != nil {
-			return f
+			return f.At("before")
 		}
-		d.append(b, changelog.Change{Kind: changelog.Delete, KeyOnly: keyOnly, Row: before.row}, metadata)
-	default:
-		return flinkjson.Misfit(d.unknown(op, root))
+		d.append(b, changelog.Change{Kind: changelog.Delete, KeyOnly: keyOnly, Row: before.Row}, metadata)
+	default: // c and r
+		if after.Row == nil {
+			return flinkjson.Misfit("the message is an insert, and its 'after' is null")
+		}
+		if !sent {
+			if f := d.insert(after); f != nil {
+				return f.At("after")
+			}
+		}
+		d.append(b, changelog.Change{Kind: changelog.Insert, Row: after.Row}, metadata)
 	}
 	return nil
 }
@@ -110,6 +147,8 @@ func (d *decoder) unknown(op changelog.Value, root *flinkjson.Node) string {
 	switch {
 	case op.IsNull() && !d.schemaInclude && !root.Member("payload").IsNull():
 		return "the message has no 'op', and it has a 'payload'; set 'debezium-json.schema-include' = 'true'"
+	case op.IsNull() && !root.Member("status").IsNull() && !root.Member("id").IsNull():
+		return "the message is the begin or the end of a transaction, which is no row; Debezium has a topic of its own for these: take it off the table's topics"
 	case op.IsNull():
 		return "the message has no 'op'; is it one of Debezium?"
 	case op.Str() == "t":
@@ -120,30 +159,32 @@ func (d *decoder) unknown(op changelog.Value, root *flinkjson.Node) string {
 	return "'op' is none of c, r, u and d"
 }
 
-// image is 'before' or 'after'.
-type image struct {
-	name    string
-	row     changelog.Row // nil: null
-	missing []bool        // by column of the payload: the member is not there; nil: all are
-}
-
-func (d *decoder) read(t *flinkjson.Tree, body *flinkjson.Node, name string) (image, *flinkjson.Failure) {
-	m := image{name: name}
-	var f *flinkjson.Failure
-	m.row, f = t.Row(d.row, body.Member(name), func(column int, n *flinkjson.Node, dst *changelog.Value) bool {
-		switch {
-		case n == nil:
-			if m.missing == nil {
-				m.missing = make([]bool, len(d.columns))
-			}
-			m.missing[column] = true
-			return true
-		case d.placeholder != nil && d.placeholder.is(n):
+// read reads 'before' or 'after'.
+func (d *decoder) read(t *flinkjson.Tree, root, body *flinkjson.Node, name string) (flinkjson.Image, *flinkjson.Failure) {
+	m := flinkjson.Image{Has: make([]bool, len(d.old.Columns))}
+	var f, odd *flinkjson.Failure
+	var schema []semantic
+	if d.source != nil && d.schemaInclude {
+		schema = d.source.schemaOf(root, name)
+	}
+	m.Row, f = t.Row(d.row, body.Member(name), func(column int, n *flinkjson.Node, dst *changelog.Value) bool {
+		m.Has[column] = n != nil
+		if n != nil && d.placeholder != nil && d.placeholder.is(n) {
 			*dst = changelog.UnchangedValue()
 			return true
 		}
+		if n != nil && d.source != nil && !n.IsNull() {
+			taken, bad := d.source.value(column, n, schema, dst)
+			if bad != nil && !d.ignoreErrors && odd == nil {
+				odd = bad.At(d.old.Names[column])
+			}
+			return taken
+		}
 		return false
 	})
+	if f == nil {
+		f = odd
+	}
 	if f != nil {
 		f = f.At(name)
 	}
@@ -151,10 +192,10 @@ func (d *decoder) read(t *flinkjson.Tree, body *flinkjson.Node, name string) (im
 }
 
 // insert reports a new row that has the placeholder: there is no older value that it could mean.
-func (d *decoder) insert(after *image) *flinkjson.Failure {
-	for i, col := range d.columns {
-		if after.row[col].IsUnchanged() {
-			return flinkjson.Refuse("the row is new, and the source did not send this value (it has the placeholder of unavailable values)").At(d.names[i]).At(after.name)
+func (d *decoder) insert(after flinkjson.Image) *flinkjson.Failure {
+	for i, col := range d.old.Columns {
+		if after.Row[col].IsUnchanged() {
+			return flinkjson.Refuse("the row is new, and the source did not send this value (it has the placeholder of unavailable values)").At(d.old.Names[i])
 		}
 	}
 	return nil
@@ -163,50 +204,16 @@ func (d *decoder) insert(after *image) *flinkjson.Failure {
 // unchanged settles the values of an update that the source did not send. What 'before' says of such a column is its value, with one
 // exception: a value that is left out for its size is not NULL, so NULL means there that 'before' does not have it either (a Postgres table
 // whose REPLICA IDENTITY is not FULL).
-func (d *decoder) unchanged(before, after *image) {
-	for _, col := range d.columns {
-		if !after.row[col].IsUnchanged() {
+func (d *decoder) unchanged(before, after flinkjson.Image) {
+	for _, col := range d.old.Columns {
+		if !after.Row[col].IsUnchanged() {
 			continue
 		}
-		if before.row[col].IsNull() {
-			before.row[col] = changelog.UnchangedValue()
+		if before.Row[col].IsNull() {
+			before.Row[col] = changelog.UnchangedValue()
 		}
-		after.row[col] = before.row[col]
+		after.Row[col] = before.Row[col]
 	}
-}
-
-// partial settles the columns that 'before' does not have. With a PRIMARY KEY the row is found without them; without one an equal row is
-// looked for, and there is none that is NULL there. keyOnly reports that nothing but the key is known.
-func (d *decoder) partial(before *image) (keyOnly bool, f *flinkjson.Failure) {
-	if before.missing == nil || d.nullsLeftOut || d.lenient {
-		return false, nil
-	}
-	others, lacking := 0, 0
-	for i, missing := range before.missing {
-		if !d.isKey[i] {
-			others++
-		}
-		if !missing {
-			continue
-		}
-		if !d.keyed {
-			return false, flinkjson.Refuse("the old row lacks this column, and without it a table without PRIMARY KEY has no row to delete; " +
-				"send old rows whole (in Postgres REPLICA IDENTITY FULL), or declare the PRIMARY KEY; if the writer leaves NULLs out, set 'debezium-json.encode.ignore-null-fields' = 'true'").At(d.names[i]).At(before.name)
-		}
-		before.row[d.columns[i]] = changelog.UnchangedValue()
-		if !d.isKey[i] {
-			lacking++
-		}
-	}
-	if lacking == 0 || lacking < others {
-		return false, nil
-	}
-	for i, col := range d.columns {
-		if !d.isKey[i] {
-			before.row[col] = changelog.Value{}
-		}
-	}
-	return true, nil
 }
 
 // append adds a change with its metadata, which is the same for both rows of an update.

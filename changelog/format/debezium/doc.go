@@ -39,8 +39,8 @@
 // As in Flink, any other op (t for a truncated table, m for a message in the source's log) and an op u or d without 'before' fail. With
 // 'ignore-parse-errors' = 'true' such messages are skipped, and with them what they deleted.
 //
-// # Not covered
+// # Debezium's types
 //
-// Connect's schema is not used: dates and times that Debezium sends as numbers, and decimals that it sends as bytes, fail where the column
-// has another type. Let the connector write them as text (decimal.handling.mode = string), or declare the columns as they are sent.
+// Debezium has dates, times and decimals that Flink does not know: numbers and bytes, of which Flink reads a BIGINT or a STRING only. Format.SourceTypes
+// reads them as DATE, TIME, TIMESTAMP and DECIMAL. Format.Truncate and Format.Messages say what becomes of op t and op m.
 package debezium

@@ -3,7 +3,6 @@ package debezium
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
@@ -16,6 +15,13 @@ type Format struct {
 	// source that may hold it as a value of their own need another placeholder there, and here. Defaults to DefaultUnavailableValue,
 	// or where decoding is lenient to NoUnavailableValue.
 	UnavailableValue string
+	// SourceTypes, where not nil, also reads the forms in which Debezium sends dates, times and decimals. Flink reads none of them, so
+	// a table that Flink shares must declare its columns as they are sent. Defaults to nil: as Flink.
+	SourceTypes *SourceTypes
+	// Truncate says what becomes of op t: the source's table was emptied, and the target is not. Defaults to EventAsFlink.
+	Truncate EventPolicy
+	// Messages says what becomes of op m, a message in the source's log (pg_logical_emit_message). Defaults to EventAsFlink.
+	Messages EventPolicy
 }
 
 const (
@@ -62,7 +68,15 @@ func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error
 	}
 	o, schemaInclude, err := f.options(p.Options)
 	errs := []error{err}
-	d := &decoder{columns: p.Columns, schemaInclude: schemaInclude, lenient: p.Lenient, nullsLeftOut: o.IgnoreNulls}
+	d := &decoder{schemaInclude: schemaInclude, ignoreErrors: o.IgnoreErrors, truncate: f.Truncate, messages: f.Messages}
+	if f.Truncate > EventRefuse || f.Messages > EventRefuse {
+		errs = append(errs, fmt.Errorf("%s: Format.Truncate is %d and Format.Messages is %d; they take EventAsFlink, EventSkip and EventRefuse", f.Name(), f.Truncate, f.Messages))
+	}
+	if f.SourceTypes != nil {
+		if d.source, err = newSourceTypes(*f.SourceTypes, p, schemaInclude); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.Name(), err))
+		}
+	}
 	if d.row, err = flinkjson.NewObject(f.Name(), p); err != nil {
 		errs = append(errs, err)
 	}
@@ -70,11 +84,6 @@ func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error
 		errs = append(errs, err)
 	}
 	schema := p.Table.Schema
-	d.keyed = len(schema.Key) > 0
-	for _, col := range p.Columns {
-		d.names = append(d.names, schema.Columns[col].Name)
-		d.isKey = append(d.isKey, slices.Contains(schema.Key, col))
-	}
 	for i := range schema.Columns {
 		if err := d.addMetadata(i, &schema.Columns[i]); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", f.Name(), err))
@@ -90,8 +99,34 @@ func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	d.old = flinkjson.NewOldRows(f.Name(), "send old rows whole (in Postgres REPLICA IDENTITY FULL)", p, o)
 	d.envelope = flinkjson.NewEnvelope(o, p.Lenient, d.row)
+	if d.source == nil {
+		d.outline = d.newOutline()
+	}
 	return d, nil
+}
+
+// newOutline says what is read of a message in one pass. It is nil where members are read that lie beside those of the payload.
+func (d *decoder) newOutline() *flinkjson.Outline {
+	rows := flinkjson.RowsMember{Name: "before", Object: d.row}
+	if d.placeholder != nil {
+		rows.Odd = d.placeholder.maybe
+	}
+	after := rows
+	after.Name = "after"
+	fields := []*flinkjson.Field{d.op}
+	for i := range d.members {
+		if d.members[i].inRoot && d.schemaInclude {
+			return nil
+		}
+		fields = append(fields, d.members[i].field)
+	}
+	o := flinkjson.NewOutline([]flinkjson.RowsMember{rows, after}, fields)
+	if d.schemaInclude {
+		o.Inside = "payload"
+	}
+	return o
 }
 
 // NewEncoder returns an encoder for p. Errors name the option or the column; all contradictions are joined in one error.

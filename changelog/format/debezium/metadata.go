@@ -84,11 +84,7 @@ func (d *decoder) addMetadata(column int, c *changelog.Column) error {
 
 // readMetadata returns the values of d.metadata. They are NULL where the message has none.
 func (d *decoder) readMetadata(b *changelog.Batch, t *flinkjson.Tree, root, body *flinkjson.Node) ([]changelog.Value, *flinkjson.Failure) {
-	if len(d.metadata) == 0 {
-		return nil, nil
-	}
-	members := b.NewValues(len(d.members) + len(d.metadata))
-	members, values := members[:len(d.members)], members[len(d.members):]
+	members := b.NewValues(len(d.members))
 	for i := range d.members {
 		of := body
 		if d.members[i].inRoot {
@@ -99,6 +95,15 @@ func (d *decoder) readMetadata(b *changelog.Batch, t *flinkjson.Tree, root, body
 			return nil, f
 		}
 	}
+	return d.metadataOf(b, members)
+}
+
+// metadataOf makes the values of d.metadata of the values of d.members.
+func (d *decoder) metadataOf(b *changelog.Batch, members []changelog.Value) ([]changelog.Value, *flinkjson.Failure) {
+	if len(d.metadata) == 0 {
+		return nil, nil
+	}
+	values := b.NewValues(len(d.metadata))
 	for i := range d.metadata {
 		m := &d.metadata[i]
 		v := members[m.member]

@@ -37,6 +37,7 @@ func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	o, err := flinkjson.ParseOptions(f.Name(), optionNames, p.Options)
+	o.Tree = o.Tree || !p.Flink.Since(changelog.Flink1_18) // which brought the other decoder
 	d, err2 := flinkjson.NewDecoder(f.Name(), p, o)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package ogg
 
 import (
+	"bytes"
+
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
 )
@@ -22,6 +24,9 @@ const (
 
 // DecodePayload implements [changelog.PayloadDecoder].
 func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
+	if !d.whole && bytes.Contains(payload, []byte(missingFlag+`"`)) {
+		return d.envelope.Read(b, payload, func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure { return d.flagged(b, t, root) })
+	}
 	return d.envelope.ReadOutline(b, payload, d.outline,
 		func(m *flinkjson.Message) *flinkjson.Failure { return d.message(b, m) },
 		func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure { return d.tree(b, t, root) })
@@ -31,6 +36,31 @@ func (d *decoder) tree(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson.No
 	m, f := t.Message(d.outline, root)
 	if f != nil {
 		return f
+	}
+	return d.message(b, m)
+}
+
+// missingFlag ends the name of a member that says of another one whether it was sent: GoldenGate's JSON formatter can write a flag NAME_isMissing
+// for each column, beside a null that stands for what is missing.
+const missingFlag = "_isMissing"
+
+// flagged reads a message that has flags of missing columns. Flink takes no notice of them: there, a value that was not sent is NULL.
+func (d *decoder) flagged(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure {
+	m, f := t.Message(d.outline, root)
+	if f != nil {
+		return f
+	}
+	for k, name := range []string{"before", "after"} {
+		image := root.Member(name)
+		if image == nil || len(m.Rows[k]) == 0 || m.Rows[k][0].Row == nil {
+			continue
+		}
+		for i, column := range d.old.Names {
+			if flag := image.Member(column + missingFlag); flag != nil && flag.Kind() == flinkjson.NodeTrue {
+				m.Rows[k][0].Has[i] = false
+				m.Rows[k][0].Row[d.old.Columns[i]] = changelog.Value{}
+			}
+		}
 	}
 	return d.message(b, m)
 }

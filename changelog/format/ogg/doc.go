@@ -18,7 +18,7 @@
 // # Values that were not sent
 //
 // A member that is missing in 'before', or in the 'after' of an update, was not sent: GoldenGate's trail may hold no more than the key and what
-// changed. A column that 'after' lacks is what 'before' says. In a table with a PRIMARY KEY a column that nobody says is Unchanged, and
+// changed. So is a column whose flag NAME_isMissing is true, which GoldenGate can write beside a null. A column that 'after' lacks is what 'before' says. In a table with a PRIMARY KEY a column that nobody says is Unchanged, and
 // a -U or -D with nothing but its key is KeyOnly. With 'encode.ignore-null-fields' = 'true', which says that the writer leaves NULLs out,
 // the column is NULL.
 //

@@ -1,90 +1,12 @@
 package ogg
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
-	"github.com/flinksink/flinksink/internal/rowtext"
+	"github.com/flinksink/flinksink/changelog/format/internal/formattest"
 )
-
-// payloadOf makes a payload of all columns that are not METADATA, given as "a INT" or "m BIGINT FROM value.x"; the columns of key are the
-// PRIMARY KEY.
-func payloadOf(t testing.TB, options map[string]string, key []int, columns ...string) changelog.Payload {
-	t.Helper()
-	tab := &changelog.Table{Name: "t", Schema: &changelog.Schema{Key: key}, Mode: changelog.Retract}
-	p := changelog.Payload{Table: tab, Options: options}
-	for i, c := range columns {
-		name, typ, _ := strings.Cut(c, " ")
-		typ, metadata, _ := strings.Cut(typ, " FROM ")
-		ty, err := changelog.ParseType(typ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tab.Schema.Columns = append(tab.Schema.Columns, changelog.Column{Name: name, Type: ty, Metadata: metadata})
-		if metadata == "" {
-			p.Columns = append(p.Columns, i)
-			p.Names = append(p.Names, name)
-		}
-	}
-	return p
-}
-
-func decoderOf(t testing.TB, f Format, p changelog.Payload) changelog.PayloadDecoder {
-	t.Helper()
-	d, err := f.NewDecoder(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// text prints changes as "-U {..} +U {..}", columns that are Unchanged left out, and "key" before a delete that knows no more.
-func text(b *changelog.Batch) string {
-	var out []string
-	for _, c := range b.Changes {
-		s := c.Kind.String() + " "
-		if c.KeyOnly {
-			s += "key "
-		}
-		out = append(out, string(rowtext.AppendRow([]byte(s), b.Table.Schema, c.Row)))
-	}
-	return strings.Join(out, " ")
-}
-
-// decode returns the changes as text, or the error as text.
-func decode(t testing.TB, f Format, p changelog.Payload, message string) string {
-	t.Helper()
-	b := changelog.NewBatch(p.Table)
-	if err := decoderOf(t, f, p).DecodePayload(b, []byte(message), nil); err != nil {
-		var de *changelog.DataError
-		if !errors.As(err, &de) || de.Reason == "" {
-			t.Errorf("%s: %#v", message, err)
-		}
-		if b.Len() != 0 {
-			t.Errorf("%s: %s in spite of the error", message, text(b))
-		}
-		return err.Error()
-	}
-	return text(b)
-}
-
-type messages []struct{ in, want string }
-
-// check compares what messages become; want is the changes, or a part of the error. A message is read once more with its type spelt so that
-// only the reader of trees takes it.
-func check(t *testing.T, f Format, p changelog.Payload, cases messages) {
-	t.Helper()
-	for _, c := range cases {
-		for _, in := range []string{c.in, strings.Replace(c.in, "{", "{\"\\uD83D\":1,", 1)} {
-			got := decode(t, f, p, in)
-			if ok := got == c.want || strings.HasPrefix(got, "changelog: ") && c.want != "" && strings.Contains(got, c.want); !ok {
-				t.Errorf("%s:\n got  %s\n want %s", in, got, c.want)
-			}
-		}
-	}
-}
 
 func TestNewDecoder_Refuses(t *testing.T) {
 	for _, c := range []struct {
@@ -99,7 +21,7 @@ func TestNewDecoder_Refuses(t *testing.T) {
 		{nil, []string{"a INT", "m STRING FROM value.pos"}, "no metadata 'pos'; it has table STRING, primary-keys ARRAY<STRING>, ingestion-timestamp TIMESTAMP_LTZ(6)"},
 		{nil, []string{"a INT", "m STRING FROM value.event-timestamp"}, "must be declared TIMESTAMP_LTZ(6)"},
 	} {
-		_, err := Format{}.NewDecoder(payloadOf(t, c.options, nil, c.columns...))
+		_, err := Format{}.NewDecoder(formattest.Payload(t, c.options, nil, c.columns...))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v %v: error %v, want %q in it", c.options, c.columns, err, c.want)
 		}
@@ -118,7 +40,7 @@ func TestEncode_Kinds(t *testing.T) {
 		{"true", changelog.UpdateAfter, `{"after":{"id":1},"op_type":"I"}`},
 		{"true", changelog.Delete, `{"before":{"id":1},"op_type":"D"}`},
 	} {
-		e, err := Format{}.NewEncoder(payloadOf(t, map[string]string{"encode.ignore-null-fields": c.ignoreNulls}, nil, "id INT", "name STRING"))
+		e, err := Format{}.NewEncoder(formattest.Payload(t, map[string]string{"encode.ignore-null-fields": c.ignoreNulls}, nil, "id INT", "name STRING"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +49,7 @@ func TestEncode_Kinds(t *testing.T) {
 			t.Errorf("%s: %s, %v, %v", c.kind, got, null, err)
 		}
 	}
-	if _, err := (Format{}).NewEncoder(payloadOf(t, nil, nil, "a MAP<INT, INT>")); err == nil {
+	if _, err := (Format{}).NewEncoder(formattest.Payload(t, nil, nil, "a MAP<INT, INT>")); err == nil {
 		t.Error("an encoder for a map of numbers")
 	}
 }
@@ -135,7 +57,7 @@ func TestEncode_Kinds(t *testing.T) {
 // What Flink answered is checked where records are assembled; here is what a PRIMARY KEY changes, and what is stricter.
 func TestDecode_Partial(t *testing.T) {
 	columns := []string{"id INT", "name STRING", "n INT"}
-	check(t, Format{}, payloadOf(t, nil, []int{0}, columns...), messages{
+	formattest.Check(t, Format{}, formattest.Payload(t, nil, []int{0}, columns...), formattest.Messages{
 		{`{"before":{"id":1,"name":"a","n":7},"after":{"id":1,"n":8},"op_type":"U"}`, `-U {"id":"1","name":"a","n":"7"} +U {"id":"1","name":"a","n":"8"}`},
 		{`{"before":{"id":1,"name":"a","n":7},"after":{"id":1,"name":null,"n":8},"op_type":"U"}`, `-U {"id":"1","name":"a","n":"7"} +U {"id":"1","name":null,"n":"8"}`},
 		{`{"before":{"id":1},"after":{"id":1,"n":8},"op_type":"U"}`, `-U key {"id":"1","name":null,"n":null} +U {"id":"1","n":"8"}`},
@@ -143,8 +65,8 @@ func TestDecode_Partial(t *testing.T) {
 		{`{"before":{"id":1,"n":7},"op_type":"D"}`, `-D {"id":"1","n":"7"}`},
 		{`{"after":{"id":1},"op_type":"I"}`, `+I {"id":"1","name":null,"n":null}`},
 	})
-	unkeyed := payloadOf(t, nil, nil, columns...)
-	check(t, Format{}, unkeyed, messages{
+	unkeyed := formattest.Payload(t, nil, nil, columns...)
+	formattest.Check(t, Format{}, unkeyed, formattest.Messages{
 		{`{"before":{"id":1,"name":"a","n":7},"after":{"id":1,"n":8},"op_type":"U"}`, "field after.name: the new row lacks this column, and Flink would read NULL"},
 		{`{"before":{"id":1,"name":"a"},"op_type":"D"}`, "field before.n: the old row lacks this column"},
 		{`{"after":{"id":1},"op_type":"U"}`, "REPLICA IDENTITY"},
@@ -157,16 +79,16 @@ func TestDecode_Partial(t *testing.T) {
 		{`{"before":{"id":"secret"},"after":{"id":1},"op_type":"I"}`, "field before.id"}, // read, though the op has no use for it
 	})
 	unkeyed.Lenient = true
-	check(t, Format{}, unkeyed, messages{{`{"before":{"id":1},"after":{"id":2},"op_type":"U"}`, `-U {"id":"1","name":null,"n":null} +U {"id":"2","name":null,"n":null}`}})
+	formattest.Check(t, Format{}, unkeyed, formattest.Messages{{`{"before":{"id":1},"after":{"id":2},"op_type":"U"}`, `-U {"id":"1","name":null,"n":null} +U {"id":"2","name":null,"n":null}`}})
 }
 
 // Messages in the form that GoldenGate's documentation shows, with values of our own.
 func TestDecode_FromGoldenGate(t *testing.T) {
-	p := payloadOf(t, nil, []int{0}, "ID BIGINT", "NAME STRING", "CITY STRING", "tb STRING FROM value.table", "pk ARRAY<STRING> FROM value.primary-keys",
+	p := formattest.Payload(t, nil, []int{0}, "ID BIGINT", "NAME STRING", "CITY STRING", "tb STRING FROM value.table", "pk ARRAY<STRING> FROM value.primary-keys",
 		"cts TIMESTAMP_LTZ(3) FROM value.ingestion-timestamp", "ots TIMESTAMP_LTZ(6) FROM value.event-timestamp")
 	const meta = `,"tb":"SHOP.ITEMS","pk":["ID"],"cts":"2024-03-01 10:00:01.447","ots":"2024-03-01 10:00:00.123000"}`
 	const head = `{"table":"SHOP.ITEMS","op_ts":"2024-03-01 10:00:00.123456","current_ts":"2024-03-01T10:00:01.447000","pos":"00000000000000001444","primary_keys":["ID"],"tokens":{"R":"AADPkvAAEAAEqL2AAA"},`
-	check(t, Format{}, p, messages{
+	formattest.Check(t, Format{}, p, formattest.Messages{
 		{head + `"op_type":"I","after":{"ID":17,"NAME":"kettle","CITY":"SEATTLE"}}`, `+I {"ID":"17","NAME":"kettle","CITY":"SEATTLE"` + meta},
 		{head + `"op_type":"U","before":{"ID":17,"NAME":"kettle","CITY":"SEATTLE"},"after":{"ID":17,"CITY":"DENVER"}}`,
 			`-U {"ID":"17","NAME":"kettle","CITY":"SEATTLE"` + meta + ` +U {"ID":"17","NAME":"kettle","CITY":"DENVER"` + meta},

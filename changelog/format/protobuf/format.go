@@ -88,9 +88,10 @@ func (f Format) plan(p changelog.Payload) (*message, settings, error) {
 	b := &builder{
 		// ProtoToRowConverter asks the file of the message that is the row, whatever file an inner one is from.
 		simpleDefaults: s.defaults || desc.ParentFile().Syntax() == protoreflect.Proto3,
-		defaults:       s.defaults,
-		plain:          map[protoreflect.FullName]*message{},
-		required:       map[protoreflect.FullName]bool{},
+		// Before Flink 1.20 'read-default-values' was always on for proto3.
+		defaults: s.defaults || desc.ParentFile().Syntax() == protoreflect.Proto3 && !p.Flink.Since(changelog.Flink1_20),
+		plain:    map[protoreflect.FullName]*message{},
+		required: map[protoreflect.FullName]bool{},
 	}
 	m, err := b.message(desc, fields, p.Columns)
 	if err != nil {

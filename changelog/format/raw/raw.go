@@ -14,7 +14,7 @@
 //
 // # Not covered
 //
-// RAW types. Charsets other than UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII.
+// RAW types. Text in charsets other than UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII.
 package raw
 
 import (
@@ -87,7 +87,8 @@ func newCodec(p changelog.Payload) (codec, error) {
 		v := p.Options[name]
 		switch name {
 		case "charset":
-			if d.charset = charsetOf(v); d.charset == noCharset {
+			// Of other types than text the charset plays no part.
+			if d.charset = charsetOf(v); d.charset == noCharset && holdsText(p) {
 				errs = append(errs, fmt.Errorf("raw: option 'charset' is %q; this format knows UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII", v))
 			}
 		case "endianness":
@@ -126,6 +127,15 @@ func newCodec(p changelog.Payload) (codec, error) {
 		return codec{}, err
 	}
 	return d, nil
+}
+
+func holdsText(p changelog.Payload) bool {
+	for _, i := range p.Columns {
+		if r := p.Table.Schema.Columns[i].Type.Root; r == changelog.RootChar || r == changelog.RootVarchar {
+			return true
+		}
+	}
+	return false
 }
 
 // Decoder decodes payloads of format 'raw'. It is safe for use by several goroutines.

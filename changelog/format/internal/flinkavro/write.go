@@ -45,8 +45,12 @@ func (w Writer) Value(dst []byte, p *Plan, v changelog.Value) ([]byte, *Failure)
 	case changelog.KindDouble:
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.Double())), nil
 	case changelog.KindDecimal:
-		unscaled, f := UnscaledBytes(p.Type, v)
-		return append(appendNumber(dst, int64(len(unscaled))), unscaled...), f
+		var wide [16]byte
+		n, f := unscaled(p.Type, v, &wide)
+		if f != nil {
+			return dst, f
+		}
+		return append(appendNumber(dst, int64(n)), wide[16-n:]...), nil
 	case changelog.KindString:
 		if p.Symbols != nil {
 			return appendSymbol(dst, p, v.Str())
@@ -140,12 +144,21 @@ func appendText(dst, s []byte) ([]byte, *Failure) {
 
 // UnscaledBytes is the unscaled number at the column's scale in the shortest two's complement, as BigInteger.toByteArray.
 func UnscaledBytes(t *changelog.Type, v changelog.Value) ([]byte, *Failure) {
-	v, f := flinkjson.InScale(v, t)
+	var wide [16]byte
+	n, f := unscaled(t, v, &wide)
 	if f != nil {
 		return nil, f
 	}
+	return wide[16-n:], nil
+}
+
+// unscaled leaves the n bytes of that number at the end of wide.
+func unscaled(t *changelog.Type, v changelog.Value, wide *[16]byte) (n int, f *Failure) {
+	v, f = flinkjson.InScale(v, t)
+	if f != nil {
+		return 0, f
+	}
 	hi, lo, _ := v.Decimal()
-	var wide [16]byte
 	binary.BigEndian.PutUint64(wide[:8], uint64(hi))
 	binary.BigEndian.PutUint64(wide[8:], lo)
 	s := wide[:]
@@ -153,7 +166,7 @@ func UnscaledBytes(t *changelog.Type, v changelog.Value) ([]byte, *Failure) {
 	for len(s) > 1 && s[0] == sign && s[1]>>7 == sign>>7 {
 		s = s[1:]
 	}
-	return s, nil
+	return len(s), nil
 }
 
 func (w Writer) mapping(dst []byte, p *Plan, pairs []changelog.Value) ([]byte, *Failure) {

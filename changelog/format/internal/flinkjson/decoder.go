@@ -12,6 +12,8 @@ import (
 type Decoder struct {
 	Options
 	lenient  bool
+	flink    changelog.FlinkVersion
+	arrays   bool // a message may be an array of rows, and a broken one a null row: Flink 2.1
 	row      rowPlan
 	width    int  // of the table's rows
 	decimals bool // some column is or holds a DECIMAL: Jackson's trees then have their floats as BigDecimal
@@ -20,7 +22,7 @@ type Decoder struct {
 
 // NewDecoder makes a decoder for p, whose options o are, or says which columns JSON cannot hold. format is what errors begin with.
 func NewDecoder(format string, p changelog.Payload, o Options) (*Decoder, error) {
-	d := &Decoder{Options: o, lenient: p.Lenient, width: len(p.Table.Schema.Columns)}
+	d := &Decoder{Options: o, lenient: p.Lenient, width: len(p.Table.Schema.Columns), flink: p.Flink, arrays: p.Flink.Since(changelog.Flink2_1)}
 	var errs []error
 	d.row.index = make(map[string]int, len(p.Columns))
 	for i, col := range p.Columns {

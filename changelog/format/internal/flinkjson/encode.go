@@ -12,12 +12,13 @@ import (
 type Encoder struct {
 	Options
 	lenient bool
+	flink   changelog.FlinkVersion
 	row     rowPlan
 }
 
 // NewEncoder makes an encoder for p, whose options o are, or says which columns JSON cannot hold. format is what errors begin with.
 func NewEncoder(format string, p changelog.Payload, o Options) (*Encoder, error) {
-	e := &Encoder{Options: o, lenient: p.Lenient}
+	e := &Encoder{Options: o, lenient: p.Lenient, flink: p.Flink}
 	e.row.index = make(map[string]int, len(p.Columns))
 	var errs []error
 	for i, col := range p.Columns {
@@ -67,6 +68,10 @@ func (e *Encoder) object(dst []byte, rp *rowPlan, row []changelog.Value) ([]byte
 		}
 		first = false
 		dst = append(dst, fd.member...)
+		var ok bool
+		if dst, ok = e.quick(dst, &fd.plan, &row[fd.slot]); ok {
+			continue
+		}
 		var f *Failure
 		if dst, f = e.value(dst, &fd.plan, row[fd.slot]); f != nil {
 			return dst, f.at(fd.name)
@@ -82,7 +87,7 @@ func (e *Encoder) value(dst []byte, p *plan, v changelog.Value) ([]byte, *Failur
 		return append(dst, "null"...), nil
 	case v.IsUnchanged():
 		return dst, misfitf("the value was not sent by its source (Unchanged), and JSON has no word for that")
-	case v.Kind() != p.root.ValueKind():
+	case v.Kind() != p.kind:
 		return dst, misfitf("the row has a value of another type here; the column is " + p.typ.String())
 	}
 	switch p.root {

@@ -32,8 +32,11 @@ func (e *Encoder) scalar(dst []byte, p *plan, v changelog.Value) ([]byte, *Failu
 		if f != nil {
 			return dst, f
 		}
-		if e.PlainDecimals {
+		switch {
+		case e.PlainDecimals && e.flink.Since(changelog.Flink2_0):
 			return changelog.AppendDecimal(dst, v), nil
+		case e.PlainDecimals:
+			return trimDecimal(changelog.AppendDecimal(dst, v), len(dst)), nil
 		}
 		return appendStripped(dst, v), nil
 	case changelog.KindString:
@@ -47,6 +50,9 @@ func (e *Encoder) scalar(dst []byte, p *plan, v changelog.Value) ([]byte, *Failu
 	case changelog.KindDate:
 		return append(changelog.AppendText(append(dst, '"'), p.typ, v), '"'), nil
 	case changelog.KindTime:
+		if e.flink.Since(changelog.Flink2_3) {
+			return e.millis(dst, v)
+		}
 		if v.Time()%1e9 != 0 && !e.lenient {
 			return dst, misfitf("a TIME with a fraction of a second, which Flink would cut off")
 		}
@@ -59,8 +65,31 @@ func (e *Encoder) scalar(dst []byte, p *plan, v changelog.Value) ([]byte, *Failu
 
 var (
 	wholeSeconds = changelog.Type{Root: changelog.RootTime}
+	milliseconds = changelog.Type{Root: changelog.RootTime, Precision: 3}
 	nanoseconds  = changelog.Type{Root: changelog.RootTimestamp, Precision: 9}
 )
+
+// millis writes a TIME as Flink 2.3 does: with as many digits of its milliseconds as it has.
+func (e *Encoder) millis(dst []byte, v changelog.Value) ([]byte, *Failure) {
+	if v.Time()%1e6 != 0 && !e.lenient {
+		return dst, misfitf("a TIME with a fraction of a millisecond, which Flink would cut off")
+	}
+	start := len(dst)
+	dst = changelog.AppendText(append(dst, '"'), &milliseconds, v)
+	return append(trimDecimal(dst, start), '"'), nil
+}
+
+// trimDecimal takes the zeros off that end the fraction of the number or time that begins at start.
+func trimDecimal(dst []byte, start int) []byte {
+	if bytes.IndexByte(dst[start:], '.') < 0 {
+		return dst
+	}
+	dst = bytes.TrimRight(dst, "0")
+	if n := len(dst) - 1; dst[n] == '.' {
+		dst = dst[:n]
+	}
+	return dst
+}
 
 // timestamp writes as many digits of the fraction as the value has, whatever the type's precision (TimeFormats).
 func (e *Encoder) timestamp(dst []byte, v changelog.Value) []byte {

@@ -26,6 +26,7 @@ func NewEnvelope(o Options, lenient bool, objects ...*Object) *Envelope {
 	for _, obj := range objects {
 		d.decimals = d.decimals || obj.decimals
 		d.width = max(d.width, obj.width)
+		d.flink, d.arrays = obj.flink, obj.flink.Since(changelog.Flink2_1)
 	}
 	return &Envelope{d: d}
 }
@@ -35,6 +36,7 @@ type Object struct {
 	row      rowPlan
 	width    int // of the table's rows
 	decimals bool
+	flink    changelog.FlinkVersion
 }
 
 // NewObject makes the object of p's columns, or says which of them JSON cannot hold. format is what errors begin with.
@@ -43,7 +45,7 @@ func NewObject(format string, p changelog.Payload) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Object{row: d.row, width: d.width, decimals: d.decimals}, nil
+	return &Object{row: d.row, width: d.width, decimals: d.decimals, flink: d.flink}, nil
 }
 
 // Field is one member of an envelope that is no row.
@@ -104,7 +106,7 @@ func (x *exact) root(noArrays bool) (n Node, f *Failure) {
 			return n, f
 		}
 	}
-	if n.tok != tokArray || noArrays {
+	if n.tok != tokArray || noArrays || !x.d.arrays {
 		return n, nil
 	}
 	var rows []Node
@@ -129,6 +131,9 @@ func Misfit(reason string) *Failure { return misfitf(reason) }
 
 // Refuse returns a failure that nothing hides.
 func Refuse(reason string) *Failure { return finalf(reason) }
+
+// Again is what a message of an [Outline] is answered with that is to be read as a tree, since the outline does not say all that an answer takes.
+func Again() *Failure { return &Failure{kind: again} }
 
 // At puts f inside the member called name.
 func (f *Failure) At(name string) *Failure { return f.at(name) }

@@ -76,6 +76,9 @@ func (x *exact) rows() *Failure {
 			return nil // broken off; what is left of the text means nothing
 		}
 	case tokArray:
+		if !x.d.arrays {
+			return brokenf(noArray)
+		}
 		for i := 0; ; i++ {
 			if f := x.l.next(); f != nil {
 				return x.lost(f)
@@ -95,6 +98,8 @@ func (x *exact) rows() *Failure {
 	}
 	return nil
 }
+
+const noArray = "the message is an array, which is no message before Flink 2.1"
 
 // lost makes an error final that leaves Flink at a place inside a token, from where it reads on. It does so only with 'ignore-parse-errors'.
 func (x *exact) lost(f *Failure) *Failure {
@@ -124,7 +129,7 @@ func (x *exact) topRow() *Failure {
 		x.b.Append(changelog.Change{Kind: changelog.Insert, Row: row})
 		return nil
 	}
-	if f.kind == final || !x.d.IgnoreErrors {
+	if f.kind == final || !x.d.IgnoreErrors || !x.d.arrays {
 		return f
 	}
 	if !single || f.kind == misfit {

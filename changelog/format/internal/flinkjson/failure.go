@@ -22,6 +22,8 @@ const (
 	broken
 	// final: nothing makes it pass: a guess of Flink's while not lenient, or a bound of ours.
 	final
+	// again: the message is to be read as a tree.
+	again
 )
 
 func misfitf(reason string) *Failure { return &Failure{kind: misfit, reason: reason} }

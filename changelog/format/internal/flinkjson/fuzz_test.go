@@ -121,7 +121,7 @@ func FuzzStandardLibrary(f *testing.F) {
 			return
 		}
 		if err != nil {
-			if fits(want) && !strings.Contains(err.Error(), "twice") && !strings.Contains(err.Error(), "longer than") && !strings.Contains(err.Error(), "deeper than") {
+			if fits(want) && !twice(in) && !strings.Contains(err.Error(), "twice") && !strings.Contains(err.Error(), "longer than") && !strings.Contains(err.Error(), "deeper than") {
 				t.Fatalf("not taken: %v", err)
 			}
 			return
@@ -154,6 +154,27 @@ func FuzzStandardLibrary(f *testing.F) {
 			}
 		}
 	})
+}
+
+// twice reports whether an object has a member twice, of which encoding/json sees the last one only.
+func twice(in []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(in))
+	if _, err := dec.Token(); err != nil {
+		return false
+	}
+	met := map[json.Token]bool{}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil || met[name] {
+			return err == nil
+		}
+		met[name] = true
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // fits reports whether the members are of the kinds that their columns have.

@@ -9,6 +9,9 @@ import (
 // Outline says which members of a message a format reads: members that are rows or arrays of rows, and members that are values of their
 // own. Members of other names are skipped.
 type Outline struct {
+	// Inside names the member of the message that has them all; "" where the message itself has. Members beside it are skipped.
+	Inside string
+
 	rows   []RowsMember
 	fields []*Field
 	index  map[string]int // of rows; of fields, after them
@@ -21,6 +24,10 @@ type RowsMember struct {
 	Object *Object
 	Many   bool // an array of rows, rather than one
 	Flat   bool // whatever the rows hold that is an object or an array is left to the reader of trees
+
+	// Odd, if not nil, reports that a value is left to the reader of trees. It is called for texts, objects and arrays that are a column's, with
+	// the message from the value's first byte on.
+	Odd func(text []byte) bool
 
 	Max     int    // of the rows in an array; 0: no bound
 	TooMany string // the reason that is told for more
@@ -60,8 +67,10 @@ func (m *Message) Has(name string) bool {
 
 // Value returns what the message has of a field of the outline.
 func (m *Message) Value(name string) changelog.Value {
-	if i, ok := m.o.index[name]; ok && i >= len(m.o.rows) {
-		return m.Values[i-len(m.o.rows)]
+	for i, f := range m.o.fields {
+		if f.name == name {
+			return m.Values[i]
+		}
 	}
 	return changelog.Value{}
 }
@@ -72,8 +81,8 @@ type Image struct {
 	Has []bool        // by column of the payload: the object has a member of this name
 }
 
-// ReadOutline reads a message with o. A message that is clean JSON and fits its types is handed to one in a single pass; every other is
-// handed to odd as a tree. Both answer as in [Envelope.Read].
+// ReadOutline reads a message with o. A message that is clean JSON and fits its types is handed to one in a single pass; every other, and what one
+// answers with [Again], is handed to odd as a tree. Both answer as in [Envelope.Read].
 func (e *Envelope) ReadOutline(b *changelog.Batch, payload []byte, o *Outline, one func(m *Message) *Failure, odd func(t *Tree, root *Node) *Failure) error {
 	w, _ := e.outlines.Get().(*outlineWork)
 	if w == nil {
@@ -83,7 +92,9 @@ func (e *Envelope) ReadOutline(b *changelog.Batch, payload []byte, o *Outline, o
 	took := w.read(e, b, payload, o)
 	f := w.tooMany
 	if took {
-		f = one(&w.m)
+		if f = one(&w.m); f != nil && f.kind == again {
+			took, f = false, nil
+		}
 	}
 	w.reset()
 	e.outlines.Put(w)
@@ -132,28 +143,71 @@ func (w *outlineWork) reset() {
 func (w *outlineWork) read(e *Envelope, b *changelog.Batch, p []byte, o *Outline) bool {
 	w.b, w.p, w.i, w.depth = b, p, 0, 1
 	w.room = roomFloor + roomPerByte*len(p)
-	w.iso, w.missing = e.d.ISO, false
+	w.iso, w.missing, w.millis = e.d.ISO, false, e.d.flink.Since(changelog.Flink2_3)
 	w.tree, w.decimals = true, e.d.decimals
 	w.m.o, w.m.met = o, 0
 	w.m.Rows = slices.Grow(w.m.Rows[:0], len(o.rows))[:len(o.rows)]
-	w.m.Values = slices.Grow(w.m.Values[:0], len(o.fields))[:len(o.fields)]
-	clear(w.m.Rows)
-	clear(w.m.Values)
+	w.m.Values = slices.Grow(w.m.Values[:0], len(o.fields))[:len(o.fields)] // both are empty since reset
 	if w.space() != '{' {
 		return false
 	}
 	w.i++
-	if w.space() == '}' {
+	switch {
+	case o.Inside != "":
+		if !w.inside(o) {
+			return false
+		}
+	case w.space() == '}':
 		w.i++
-	} else if !w.members(o, b) {
+	case !w.members(o):
 		return false
 	}
 	w.space()
 	return w.i == len(p)
 }
 
-func (w *outlineWork) members(o *Outline, b *changelog.Batch) bool {
-	next := 0
+// inside reads the members of a message one of which has what is read.
+func (w *outlineWork) inside(o *Outline) bool {
+	found := false
+	for {
+		if w.space() != '"' {
+			return false
+		}
+		name, ok := w.text()
+		if !ok || len(name) > maxName || w.space() != ':' {
+			return false
+		}
+		w.i++
+		c := w.space()
+		switch {
+		case string(name) != o.Inside:
+			if !w.fresh(name, 0) || !w.skip() {
+				return false
+			}
+		case found || c != '{':
+			return false
+		default:
+			found = true
+			w.depth++
+			w.i++
+			if w.space() == '}' {
+				w.i++
+			} else if !w.members(o) {
+				return false
+			}
+			w.depth--
+		}
+		c = w.space()
+		w.i++
+		if c != ',' {
+			return c == '}' && found
+		}
+	}
+}
+
+// members reads the members of the object that has what is read, from the first name on, and its closing brace.
+func (w *outlineWork) members(o *Outline) bool {
+	next, unread := 0, len(w.names)
 	for {
 		if w.space() != '"' {
 			return false
@@ -167,9 +221,7 @@ func (w *outlineWork) members(o *Outline, b *changelog.Batch) bool {
 			if !ok || len(name) > maxName {
 				return false
 			}
-			if i, ok := o.index[string(name)]; ok {
-				k = i
-			} else if !w.fresh(name, 0) {
+			if k = o.find(name); k < 0 && !w.fresh(name, unread) {
 				return false
 			}
 		}
@@ -201,9 +253,26 @@ func (w *outlineWork) members(o *Outline, b *changelog.Batch) bool {
 		c = w.space()
 		w.i++
 		if c != ',' {
+			w.names = w.names[:unread]
 			return c == '}'
 		}
 	}
+}
+
+// find returns the number of a member of the outline, or -1. Most have few, which are compared sooner than hashed.
+func (o *Outline) find(name []byte) int {
+	if len(o.names) <= 8 {
+		for i, n := range o.names {
+			if string(name) == n {
+				return i
+			}
+		}
+		return -1
+	}
+	if i, ok := o.index[string(name)]; ok {
+		return i
+	}
+	return -1
 }
 
 // rowsOf reads a member that holds rows. A null among them is left to the reader of trees.
@@ -268,7 +337,7 @@ func (w *outlineWork) image(rm *RowsMember) bool {
 	has := w.has[len(w.has)-n:]
 	clear(has)
 	w.images = append(w.images, Image{row, has[:n:n]})
-	return w.objectWith(&o.row, row, has, rm.Flat)
+	return w.objectWith(&o.row, row, has, rm.Flat, rm.Odd)
 }
 
 // fresh notes a name that nobody reads, and reports whether it is the first of its object, whose names are in w.names from base on. The

@@ -1,11 +1,6 @@
 package flinkjson
 
-import (
-	"bytes"
-	"unicode/utf8"
-
-	"github.com/flinksink/flinksink/changelog"
-)
+import "github.com/flinksink/flinksink/changelog"
 
 // plain reads messages that are clean JSON and fit their types. It reports nothing: where something is odd, it says no, and the
 // exact reader looks at the message anew. So every method returns whether it took what it met; after a no its state means nothing.
@@ -20,6 +15,7 @@ type plain struct {
 	room    int // values that rows may still take
 	iso     bool
 	missing bool              // fail-on-missing-field
+	millis  bool              // a TIME has them: Flink 2.3
 	stack   []changelog.Value // elements of the arrays and maps that are being read
 
 	// Of [Outline]: what is read by the rules of trees.
@@ -38,7 +34,7 @@ const (
 func (r *plain) message(d *Decoder, b *changelog.Batch, p []byte) bool {
 	r.b, r.p, r.i, r.depth = b, p, 0, 0
 	r.room = roomFloor + roomPerByte*len(p)
-	r.iso, r.missing = d.ISO, d.FailMissing
+	r.iso, r.missing, r.millis = d.ISO, d.FailMissing, d.flink.Since(changelog.Flink2_3)
 	ok := r.rows(d)
 	r.b, r.p = nil, nil
 	clear(r.stack)
@@ -56,6 +52,9 @@ func (r *plain) rows(d *Decoder) bool {
 			return false
 		}
 	case '[':
+		if !d.arrays {
+			return false
+		}
 		r.i++
 		r.depth++
 		if r.space() == ']' {
@@ -96,24 +95,27 @@ func (r *plain) topRow(d *Decoder) bool {
 
 // space skips white space and returns the byte it stopped at, 0 at the end. No JSON text has a 0 where space is called.
 func (r *plain) space() byte {
-	for r.i < len(r.p) {
-		switch c := r.p[r.i]; c {
-		case ' ', '\n', '\r', '\t':
-			r.i++
-		default:
-			return c
-		}
+	if r.i = skipSpace(r.p, r.i); r.i < len(r.p) {
+		return r.p[r.i]
 	}
 	return 0
 }
 
-// object reads an object, from its brace on, into out.
-func (r *plain) object(rp *rowPlan, out []changelog.Value) bool {
-	return r.objectWith(rp, out, nil, false)
+// skipSpace returns the place of the first byte from i on that is no white space.
+func skipSpace(p []byte, i int) int {
+	for i < len(p) && p[i] <= ' ' && (p[i] == ' ' || p[i] == '\n' || p[i] == '\r' || p[i] == '\t') {
+		i++
+	}
+	return i
 }
 
-// objectWith tells in has, if it is not nil, which fields the object has. A flat object holds scalars only.
-func (r *plain) objectWith(rp *rowPlan, out []changelog.Value, has []bool, flat bool) bool {
+// object reads an object, from its brace on, into out.
+func (r *plain) object(rp *rowPlan, out []changelog.Value) bool {
+	return r.objectWith(rp, out, nil, false, nil)
+}
+
+// objectWith tells in has, if it is not nil, which fields the object has. flat and odd are as in [RowsMember].
+func (r *plain) objectWith(rp *rowPlan, out []changelog.Value, has []bool, flat bool, odd func([]byte) bool) bool {
 	if r.depth++; r.depth > maxDepth {
 		return false
 	}
@@ -131,45 +133,51 @@ func (r *plain) objectWith(rp *rowPlan, out []changelog.Value, has []bool, flat 
 		r.depth--
 		return !r.missing || len(fields) == 0
 	}
+	// i is the place in the message, rather than r.i, as long as nothing is called that needs it there.
+	p, i := r.p, r.i
 	for {
-		k := -1
-		if r.space() != '"' {
-			return false
+		if i >= len(p) || p[i] != '"' {
+			if i = skipSpace(p, i); i >= len(p) || p[i] != '"' {
+				return false
+			}
 		}
+		k := -1
 		// Writers keep an order, and Flink keeps the table's: the next field is the likely one.
 		if next < len(fields) {
-			f := &fields[next]
-			if end := r.i + 1 + len(f.name); end < len(r.p) && r.p[end] == '"' && f.bare && string(r.p[r.i+1:end]) == f.name {
+			if q := fields[next].quoted; q != "" && len(p)-i > len(q) && string(p[i:i+len(q)]) == q {
 				k = next
-				r.i = end + 1
+				i += len(q)
 			}
 		}
 		if k < 0 {
+			r.i = i
 			name, ok := r.text()
 			if !ok || len(name) > maxName {
 				return false
 			}
-			if i, ok := rp.index[string(name)]; ok {
-				k = i
+			if at, ok := rp.index[string(name)]; ok {
+				k = at
 			} else if r.tree && !r.fresh(name, unread) {
 				return false
 			}
-		}
-		if r.i < len(r.p) && r.p[r.i] == ':' {
-			r.i++
-		} else {
 			if r.space() != ':' {
 				return false
 			}
-			r.i++
+			i = r.i + 1
 		}
-		if c := r.space(); flat && (c == '{' || c == '[') {
+		if i = skipSpace(p, i); i >= len(p) {
+			return false
+		}
+		c := p[i]
+		if flat && (c == '{' || c == '[') {
 			return false
 		}
 		if k < 0 {
+			r.i = i
 			if !r.skip() {
 				return false
 			}
+			i = r.i
 		} else {
 			if met[k>>6]&(1<<(k&63)) != 0 {
 				return false
@@ -180,128 +188,33 @@ func (r *plain) objectWith(rp *rowPlan, out []changelog.Value, has []bool, flat 
 			if has != nil {
 				has[k] = true
 			}
-			if !r.value(&fields[k].plan, &out[fields[k].slot]) {
+			f := &fields[k]
+			if odd != nil && (c == '"' || c == '[' || c == '{') && odd(p[i:]) {
 				return false
 			}
-		}
-		c := r.space()
-		r.i++
-		if c == ',' {
-			continue
-		}
-		r.depth--
-		r.names = r.names[:unread]
-		return c == '}' && (!r.missing || found == len(fields))
-	}
-}
-
-// text reads a string, from its quote on. Without escapes it is a part of the message, else it is in the batch's arena.
-func (r *plain) text() ([]byte, bool) {
-	p := r.p
-	start := r.i + 1
-	var high byte
-	for i := start; i < len(p); i++ {
-		c := p[i]
-		if c == '"' {
-			r.i = i + 1
-			s := p[start:i:i]
-			return s, len(s) <= maxString && (high < utf8.RuneSelf || utf8.Valid(s))
-		}
-		if c == '\\' {
-			return r.escaped(start, i)
-		}
-		high |= c
-	}
-	return nil, false
-}
-
-// escaped reads a string that begins at start and has its first escape at i.
-func (r *plain) escaped(start, i int) ([]byte, bool) {
-	p := r.p
-	end := i
-	for end < len(p) && p[end] != '"' {
-		if p[end] == '\\' {
-			end++
-		}
-		end++
-	}
-	if end >= len(p) || end-start > maxString || !utf8.Valid(p[start:end]) {
-		return nil, false
-	}
-	out := append(r.b.NewBytes(end - start)[:0], p[start:i]...) // an escape is never shorter than what it stands for
-	for i < end {
-		c := p[i]
-		if c != '\\' {
-			out = append(out, c)
-			i++
-			continue
-		}
-		c = p[i+1]
-		i += 2
-		switch c {
-		case '"', '\\', '/':
-			out = append(out, c)
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'u':
-			u, ok := hex4(p[i:end])
-			if !ok {
-				return nil, false
-			}
-			i += 4
-			switch {
-			case u < 0xD800 || u > 0xDFFF:
-				out = utf8.AppendRune(out, rune(u))
-			case u < 0xDC00 && end-i >= 6 && p[i] == '\\' && p[i+1] == 'u':
-				low, ok := hex4(p[i+2 : end])
-				if !ok || low < 0xDC00 || low > 0xDFFF {
-					return nil, false
+			if end := r.quick(&f.plan, i, &out[f.slot]); end > 0 {
+				i = end
+			} else {
+				r.i = i
+				if !r.value(&f.plan, &out[f.slot]) {
+					return false
 				}
-				i += 6
-				out = utf8.AppendRune(out, rune(u-0xD800)<<10+rune(low-0xDC00)+0x10000)
-			default:
-				return nil, false // a lone surrogate
+				i = r.i
 			}
-		default:
-			return nil, false
 		}
-	}
-	r.i = end + 1
-	return out[:len(out):len(out)], true
-}
-
-func hex4(p []byte) (u uint32, ok bool) {
-	if len(p) < 4 {
-		return 0, false
-	}
-	for _, c := range p[:4] {
-		d := hexDigit(c)
-		if d < 0 {
-			return 0, false
+		if i >= len(p) || p[i] != ',' {
+			if i = skipSpace(p, i); i >= len(p) {
+				return false
+			}
+			if p[i] != ',' {
+				r.i = i + 1
+				r.depth--
+				r.names = r.names[:unread]
+				return p[i] == '}' && (!r.missing || found == len(fields))
+			}
 		}
-		u = u<<4 | uint32(d)
+		i++
 	}
-	return u, true
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 // number reads a JSON number and returns where it lies and whether it has a fraction or an exponent.
@@ -311,22 +224,17 @@ func (r *plain) number() (text []byte, float, ok bool) {
 	if i < len(p) && p[i] == '-' {
 		i++
 	}
-	digits := func() bool {
-		from := i
-		for i < len(p) && p[i]-'0' <= 9 {
-			i++
-		}
-		return i > from
-	}
-	if i < len(p) && p[i] == '0' {
-		i++
-	} else if !digits() {
+	first := i
+	if i = digits(p, i); i == first {
 		return nil, false, false
+	}
+	if p[first] == '0' {
+		i = first + 1 // what follows it is no part of the number
 	}
 	if i < len(p) && p[i] == '.' {
 		float = true
-		i++
-		if !digits() {
+		first = i + 1
+		if i = digits(p, first); i == first {
 			return nil, false, false
 		}
 	}
@@ -339,12 +247,21 @@ func (r *plain) number() (text []byte, float, ok bool) {
 		if i < len(p) && (p[i] == '+' || p[i] == '-') {
 			i++
 		}
-		if !digits() {
+		first = i
+		if i = digits(p, first); i == first {
 			return nil, false, false
 		}
 	}
 	r.i = i
 	return p[start:i:i], float, i-start <= maxNumber
+}
+
+// digits returns where the digits end that begin at i.
+func digits(p []byte, i int) int {
+	for i < len(p) && p[i]-'0' <= 9 {
+		i++
+	}
+	return i
 }
 
 // word reads a literal. What follows it is looked at by whoever expects a comma or an end there.
@@ -354,71 +271,4 @@ func (r *plain) word(w string) bool {
 	}
 	r.i += len(w)
 	return true
-}
-
-// skip reads a value that no column wants. It looks at all of it: a message that is broken anywhere is broken.
-func (r *plain) skip() bool {
-	if r.i >= len(r.p) {
-		return false
-	}
-	switch c := r.p[r.i]; c {
-	case '"':
-		return r.skipText()
-	case 't':
-		return r.word("true")
-	case 'f':
-		return r.word("false")
-	case 'n':
-		return r.word("null")
-	case '{', '[':
-		if r.depth++; r.depth > maxDepth {
-			return false
-		}
-		r.i++
-		end := c + 2 // of both pairs in ASCII
-		if r.space() == end {
-			r.i++
-			r.depth--
-			return true
-		}
-		for {
-			if c == '{' {
-				if r.space() != '"' {
-					return false
-				}
-				name := r.i
-				if !r.skipText() || r.i-name > maxName || r.space() != ':' {
-					return false
-				}
-				r.i++
-			}
-			r.space()
-			if !r.skip() {
-				return false
-			}
-			sep := r.space()
-			r.i++
-			if sep != ',' {
-				r.depth--
-				return sep == end
-			}
-		}
-	}
-	_, _, ok := r.number()
-	return ok
-}
-
-// skipText skips a string and looks at its escapes and its encoding.
-func (r *plain) skipText() bool {
-	start := r.i + 1
-	end := bytes.IndexByte(r.p[start:], '"')
-	if end < 0 {
-		return false
-	}
-	if s := r.p[start : start+end]; bytes.IndexByte(s, '\\') < 0 {
-		r.i = start + end + 1
-		return len(s) <= maxString && utf8.Valid(s)
-	}
-	_, ok := r.text()
-	return ok
 }

@@ -61,7 +61,7 @@ func (r *plain) value(p *plan, dst *changelog.Value) bool {
 		if !ok {
 			return false
 		}
-		v, guess, ok := parseTemporal(p.root, r.iso, s)
+		v, guess, ok := parseTemporal(p.root, r.iso, r.millis, s)
 		*dst = v
 		return ok && !guess
 	case changelog.RootBinary, changelog.RootVarbinary:

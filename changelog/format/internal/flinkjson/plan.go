@@ -3,6 +3,7 @@ package flinkjson
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/flinksink/flinksink/changelog"
 )
@@ -10,6 +11,7 @@ import (
 // plan is what the readers know of a type.
 type plan struct {
 	root changelog.Root
+	kind changelog.ValueKind // of the type's values
 	typ  *changelog.Type
 	elem *plan    // of an ARRAY; the value of a MAP or MULTISET
 	row  *rowPlan // of a ROW
@@ -23,9 +25,9 @@ type rowPlan struct {
 
 type field struct {
 	plan
-	name string
-	slot int  // where in the row its value goes
-	bare bool // the name stands in a message as it is, without escapes
+	name   string
+	slot   int    // where in the row its value goes
+	quoted string // the name in quotes with its colon, as most writers write it; "" where it takes escapes
 
 	member []byte // the name as it is written, with its colon
 }
@@ -33,15 +35,17 @@ type field struct {
 func (rp *rowPlan) add(name string, slot int, p plan) {
 	rp.index[name] = len(rp.fields)
 	member, _ := appendText(nil, []byte(strings.ToValidUTF8(name, "\uFFFD")))
-	rp.fields = append(rp.fields, field{
-		plan: p, name: name, slot: slot, bare: !strings.ContainsAny(name, "\"\\"), member: append(member, ':'),
-	})
+	f := field{plan: p, name: name, slot: slot, member: append(member, ':')}
+	if quoted := `"` + name + `":`; !strings.ContainsAny(name, "\"\\") && utf8.ValidString(name) {
+		f.quoted = quoted
+	}
+	rp.fields = append(rp.fields, f)
 }
 
 var intType = changelog.Type{Root: changelog.RootInt}
 
 func newPlan(t *changelog.Type) (plan, error) {
-	p := plan{root: t.Root, typ: t}
+	p := plan{root: t.Root, kind: t.Root.ValueKind(), typ: t}
 	switch t.Root {
 	case changelog.RootBoolean, changelog.RootTinyInt, changelog.RootSmallInt, changelog.RootInt, changelog.RootBigInt,
 		changelog.RootFloat, changelog.RootDouble, changelog.RootDecimal, changelog.RootChar, changelog.RootVarchar,

@@ -94,7 +94,7 @@ func (x *exact) scalar(p *plan, s []byte, kind textKind, dst *changelog.Value) *
 		*dst = v
 		return nil
 	case changelog.RootDate, changelog.RootTime, changelog.RootTimestamp, changelog.RootTimestampLTZ:
-		v, guessed, ok := parseTemporal(p.root, x.d.ISO, s)
+		v, guessed, ok := parseTemporal(p.root, x.d.ISO, x.d.flink.Since(changelog.Flink2_3), s)
 		if !ok {
 			return misfit()
 		}

@@ -37,7 +37,12 @@ func Decimal(s []byte, t *changelog.Type) (v changelog.Value, beyond, ok bool) {
 
 // Temporal reads a TIME, TIMESTAMP or TIMESTAMP_LTZ in the form that Flink calls SQL. guess reports that the value is not what the text says.
 func Temporal(root changelog.Root, s []byte) (v changelog.Value, guess, ok bool) {
-	return parseTemporal(root, false, s)
+	return parseTemporal(root, false, false, s)
+}
+
+// TimeMillis is Temporal for a TIME that keeps its milliseconds.
+func TimeMillis(s []byte) (v changelog.Value, guess, ok bool) {
+	return parseTemporal(changelog.RootTime, false, true, s)
 }
 
 // Base64 is TextNode.getBinaryValue.

@@ -11,8 +11,8 @@ import "github.com/flinksink/flinksink/changelog"
 //
 // Smart lets a day up to 31 pass and makes it the last day of its month, and takes 24:00:00 for the midnight that follows.
 
-// parseTemporal reads a DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ. guess reports that the value is not what the text says.
-func parseTemporal(root changelog.Root, iso bool, s []byte) (v changelog.Value, guess, ok bool) {
+// parseTemporal reads a DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ. millis says that a TIME has them: from Flink 2.3 on. guess reports that the value is not what the text says.
+func parseTemporal(root changelog.Root, iso, millis bool, s []byte) (v changelog.Value, guess, ok bool) {
 	switch root {
 	case changelog.RootDate:
 		d, n := scanDate(s)
@@ -26,6 +26,10 @@ func parseTemporal(root changelog.Root, iso bool, s []byte) (v changelog.Value, 
 		t, n := scanTime(s, false)
 		if n != len(s) || n == 0 {
 			return v, false, false
+		}
+		if millis {
+			fraction := t.nanos / 1e6 * 1e6
+			return changelog.TimeValue(int64(t.second%86400)*1e9 + int64(fraction)), t.nanos != fraction || t.second == 86400, true
 		}
 		// Flink 2.2 keeps whole seconds only, and forgets that 24:00:00 belongs to the next day.
 		return changelog.TimeValue(int64(t.second%86400) * 1e9), t.nanos != 0 || t.second == 86400, true

@@ -219,6 +219,9 @@ func (x *exact) treeRows() *Failure {
 	if n.tok != tokArray {
 		return x.treeRow(&n)
 	}
+	if !x.d.arrays {
+		return misfitf(noArray)
+	}
 	for i := range n.kids {
 		if n.kids[i].tok == tokNull {
 			if f := x.guess("an array of rows has a null in it; Flink would drop it"); f != nil {

@@ -1,0 +1,1 @@
+CREATE TABLE t (id INT, a DECIMAL(10,2), b DECIMAL(10,2), c DECIMAL(10,2), d DECIMAL(20,10), e DECIMAL(10,0), s STRING, tm TIME(3), ts TIMESTAMP(6), f DOUBLE, ar ARRAY<INT>) WITH ('connector'='kafka','topic' = 'json_default','properties.bootstrap.servers'='localhost:9092','format'='json');

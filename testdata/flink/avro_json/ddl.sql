@@ -1,0 +1,1 @@
+CREATE TABLE t (id INT NOT NULL, de DECIMAL(38,10), st STRING, by1 BYTES, dt DATE, ts TIMESTAMP(3), tz TIMESTAMP_LTZ(3), ai ARRAY<INT>, m MAP<STRING, BIGINT>, r ROW<a INT, b ROW<c STRING>>) WITH ('connector' = 'kafka', 'topic' = 'avro_json', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'avro', 'avro.encoding' = 'json', 'avro.timestamp_mapping.legacy' = 'false');

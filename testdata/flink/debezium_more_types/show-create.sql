@@ -1,0 +1,42 @@
+CREATE TABLE `default_catalog`.`default_database`.`t` (
+  `id` INT NOT NULL,
+  `b b` BOOLEAN,
+  `t` TINYINT,
+  `s` SMALLINT,
+  `l` BIGINT NOT NULL,
+  `f` FLOAT,
+  `d` DOUBLE,
+  `de` DECIMAL(38, 0),
+  `dn` DECIMAL(38, 37),
+  `d0` DECIMAL(10, 0),
+  `c` CHAR(4),
+  `v` VARCHAR(6),
+  `st` VARCHAR(2147483647),
+  `bi` BINARY(3),
+  `vb` VARBINARY(4),
+  `by1` VARBINARY(2147483647),
+  `dt` DATE,
+  `tm` TIME(0),
+  `ts0` TIMESTAMP(0),
+  `ts9` TIMESTAMP(9),
+  `tz` TIMESTAMP(9) WITH LOCAL TIME ZONE,
+  `tz3` TIMESTAMP(3) WITH LOCAL TIME ZONE,
+  `ai` ARRAY<INT>,
+  `ar` ARRAY<ROW<`x` INT, `y y` VARCHAR(2147483647)>>,
+  `m` MAP<VARCHAR(2147483647), ARRAY<DECIMAL(5, 2)>>,
+  `mm` MAP<VARCHAR(3), MAP<VARCHAR(2147483647), TIMESTAMP(3)>>,
+  `r` ROW<`a` INT NOT NULL, `b` ROW<`c` DATE, `d` VARBINARY(2147483647)>>,
+  `ab` ARRAY<VARBINARY(2147483647)>,
+  `az` ARRAY<TIMESTAMP(6) WITH LOCAL TIME ZONE>,
+  CONSTRAINT `PK_id_l` PRIMARY KEY (`id`, `l`) NOT ENFORCED
+)
+WITH (
+  'connector' = 'kafka',
+  'debezium-json.encode.decimal-as-plain-number' = 'true',
+  'debezium-json.encode.ignore-null-fields' = 'true',
+  'debezium-json.timestamp-format.standard' = 'ISO-8601',
+  'format' = 'debezium-json',
+  'properties.bootstrap.servers' = 'localhost:9092',
+  'topic' = 'debezium_more_types'
+)
+

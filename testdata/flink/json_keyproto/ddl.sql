@@ -1,0 +1,1 @@
+CREATE TABLE t (id INT, name STRING, v DOUBLE) WITH ('connector' = 'kafka', 'topic' = 'json_keyproto', 'properties.bootstrap.servers' = 'localhost:9092', 'key.format' = 'protobuf', 'key.protobuf.message-class-name' = 'flinksink.testbed.Item', 'key.fields' = 'id;name', 'value.format' = 'json', 'value.fields-include' = 'EXCEPT_KEY');

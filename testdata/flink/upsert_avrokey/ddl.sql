@@ -1,0 +1,1 @@
+CREATE TABLE t (k1 STRING, k2 INT, v ROW<a INT, b ARRAY<STRING>>, PRIMARY KEY (k2, k1) NOT ENFORCED) WITH ('connector' = 'upsert-kafka', 'topic' = 'upsert_avrokey', 'properties.bootstrap.servers' = 'localhost:9092', 'key.format' = 'avro', 'value.format' = 'json', 'value.json.encode.ignore-null-fields' = 'true');

@@ -1,0 +1,1 @@
+INSERT INTO t SELECT k1, k2, LAST_VALUE(v) FROM (VALUES ('a', 1, ROW(1, ARRAY['x'])), ('a', 1, ROW(2, ARRAY['y', CAST(NULL AS STRING)])), ('b', 2, CAST(NULL AS ROW<a INT, b ARRAY<STRING>>))) AS s(k1, k2, v) GROUP BY k1, k2;

@@ -1,0 +1,1 @@
+CREATE TABLE t (k_a STRING, v1 DECIMAL(10,2), k_b DATE, v2 TIMESTAMP(3), PRIMARY KEY (k_b, k_a) NOT ENFORCED) WITH ('connector' = 'upsert-kafka', 'topic' = 'upsert_prefix_csv', 'properties.bootstrap.servers' = 'localhost:9092', 'key.format' = 'csv', 'key.csv.field-delimiter' = '|', 'value.format' = 'avro', 'key.fields-prefix' = 'k_', 'value.fields-include' = 'EXCEPT_KEY');

@@ -1,0 +1,1 @@
+CREATE TABLE t (k TIMESTAMP(3), cnt BIGINT NOT NULL, ms MULTISET<STRING>, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'upsert-kafka', 'topic' = 'upsert_raw_json', 'properties.bootstrap.servers' = 'localhost:9092', 'key.format' = 'json', 'key.json.timestamp-format.standard' = 'ISO-8601', 'value.format' = 'json', 'value.json.ignore-parse-errors' = 'true');

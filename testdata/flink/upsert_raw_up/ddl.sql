@@ -1,0 +1,1 @@
+CREATE TABLE t (k BYTES, v DOUBLE, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'upsert-kafka', 'topic' = 'upsert_raw_up', 'properties.bootstrap.servers' = 'localhost:9092', 'key.format' = 'raw', 'value.format' = 'raw', 'value.raw.endianness' = 'little-endian', 'value.fields-include' = 'EXCEPT_KEY');
