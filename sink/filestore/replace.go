@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/internal/ledger"
 )
 
 // replace puts c in the place of the file. The caller holds the lock.
@@ -14,8 +15,8 @@ import (
 // is synced before anybody is told. PATH.new is nobody's but the lock holder's: what a process left there when it died is overwritten.
 //
 // An error before the rename leaves the old file. The rename itself, and what comes after it, may have happened all the same: ErrUncertain.
-func (s *Store) replace(c *content) error {
-	b, err := c.bytes()
+func (s *Store) replace(c *ledger.Content) error {
+	b, err := c.Bytes()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/internal/ledger"
 )
 
 // Store is a [sink.Store] in a file. It is safe for use by several goroutines, and by several processes of one host; each call reads the
@@ -40,8 +41,8 @@ func New(path string) (*Store, error) {
 
 // Acquire implements [sink.Store].
 func (s *Store) Acquire(ctx context.Context, r sink.AcquireRequest) (claim sink.Claim, err error) {
-	err = s.change(ctx, "acquire", r.Bridge, func(c *content) (bool, error) {
-		claim, err = c.acquire(r, time.Now().UTC())
+	err = s.change(ctx, "acquire", r.Bridge, func(c *ledger.Content) (bool, error) {
+		claim, err = c.Acquire(r, time.Now().UTC())
 		return true, err
 	})
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *Store) Acquire(ctx context.Context, r sink.AcquireRequest) (claim sink.
 // them from replacing the same old one. It is answered once the folder is synced, so that a decision that was answered outlives
 // the power.
 func (s *Store) Save(ctx context.Context, gen sink.Generation, cp sink.Checkpoint) error {
-	return s.change(ctx, "save", gen.Bridge, func(c *content) (bool, error) { return true, c.save(gen, cp, time.Now().UTC()) })
+	return s.change(ctx, "save", gen.Bridge, func(c *ledger.Content) (bool, error) { return true, c.Save(gen, cp, time.Now().UTC()) })
 }
 
 // End implements [sink.Store].
@@ -64,8 +65,8 @@ func (s *Store) Save(ctx context.Context, gen sink.Generation, cp sink.Checkpoin
 // It tells what the file says, after a replacement of its own that was synced: if an earlier Save's rename was done and its sync was not, it is
 // durable by then. A Save that is still on its way finds the generation ended, under the lock.
 func (s *Store) End(ctx context.Context, gen sink.Generation) (last sink.CheckpointID, err error) {
-	err = s.change(ctx, "end", gen.Bridge, func(c *content) (changed bool, err error) {
-		last, _, err = c.endOf(gen)
+	err = s.change(ctx, "end", gen.Bridge, func(c *ledger.Content) (changed bool, err error) {
+		last, _, err = c.End(gen)
 		return true, err
 	})
 	if err != nil {
@@ -76,8 +77,8 @@ func (s *Store) End(ctx context.Context, gen sink.Generation) (last sink.Checkpo
 
 // Read implements [sink.Store].
 func (s *Store) Read(ctx context.Context, bridge string) (state sink.State, err error) {
-	err = s.change(ctx, "read", bridge, func(c *content) (bool, error) {
-		state, err = c.read(bridge)
+	err = s.change(ctx, "read", bridge, func(c *ledger.Content) (bool, error) {
+		state, err = c.Read(bridge)
 		return false, err
 	})
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *Store) Read(ctx context.Context, bridge string) (state sink.State, err 
 func (s *Store) Close(context.Context) error { return nil }
 
 // change runs f on the content of the file under the lock, and replaces the file if f says so.
-func (s *Store) change(ctx context.Context, op, bridge string, f func(c *content) (changed bool, err error)) error {
+func (s *Store) change(ctx context.Context, op, bridge string, f func(c *ledger.Content) (changed bool, err error)) error {
 	l, err := s.lock(ctx)
 	if err != nil {
 		return s.fail(op, bridge, sink.ErrTransient, err)
@@ -118,20 +119,21 @@ func (s *Store) change(ctx context.Context, op, bridge string, f func(c *content
 
 // load reads the file. One that is not there is an empty one, unless the lock file says that there was one: then somebody took it away, and a
 // fresh start would double everything.
-func (s *Store) load(l *lock) (*content, error) {
+func (s *Store) load(l *lock) (*ledger.Content, error) {
 	b, err := os.ReadFile(s.path)
 	if errors.Is(err, os.ErrNotExist) {
 		if l.marked() {
 			return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("%s is gone: put it back, or delete %s as well to begin anew", s.path, l.path())}
 		}
-		return &content{Format: formatVersion, Bridges: map[string]*bridge{}}, nil
+		return ledger.New(), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	c, err := parse(b)
-	if err == nil && c.Bridges == nil {
-		c.Bridges = map[string]*bridge{}
+	c, err := ledger.Parse(b)
+	var e *sink.Error
+	if errors.As(err, &e) && e.Class == sink.ErrLost {
+		err = &sink.Error{Class: e.Class, Err: fmt.Errorf("%w, or delete the file with its .lock to begin anew", e.Err)}
 	}
 	return c, err
 }

@@ -166,18 +166,3 @@ func TestStore_RefusesNonsense(t *testing.T) {
 	is(t, err, sink.ErrConfig, "End for a bridge that never was")
 	is(t, s.Save(ctx, c.Generation, sink.Checkpoint{ID: 1, From: at(0), To: at(1)}), nil, "Save")
 }
-
-// Settled generations are forgotten one day, newest last.
-func TestSettle_IsBounded(t *testing.T) {
-	b := &bridge{Generations: map[sink.GenerationID]*generation{}}
-	for id := sink.GenerationID(1); id <= remembered+5; id++ {
-		b.Generations[id] = &generation{Ended: true}
-		b.settle(id)
-	}
-	if _, ok := b.Settled[5]; ok || len(b.Settled) != remembered || len(b.Generations) != 0 {
-		t.Errorf("%d settled and %d other generations are remembered", len(b.Settled), len(b.Generations))
-	}
-	if _, ok := b.Settled[remembered+5]; !ok {
-		t.Error("the newest is forgotten")
-	}
-}

@@ -1,4 +1,4 @@
-package filestore
+package ledger
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 	"github.com/flinksink/flinksink/sink"
 )
 
-// formatVersion is that of the file. A change that an older release would misread raises it; every older version stays readable, and
+// Version is that of the format. A change that an older release would misread raises it; every older version stays readable, and
 // testdata has a file of each.
-const formatVersion = 1
+const Version = 1
 
-// content is the file.
-type content struct {
+// Content is what is stored: any number of bridges.
+type Content struct {
 	Format  int                `json:"format"`
 	Bridges map[string]*bridge `json:"bridges"`
 }
@@ -93,31 +93,37 @@ type counters struct {
 	Skipped      int64 `json:"skipped"`
 }
 
-// parse reads a file's bytes. Fields that it does not know are refused: a release that added them without raising the version would lose
+// New returns the content of a store that nobody has used.
+func New() *Content { return &Content{Format: Version, Bridges: map[string]*bridge{}} }
+
+// Parse reads stored bytes. What is damaged is ErrLost, and what is of another release ErrConfig, never a fresh start. Fields that it does not know are refused: a release that added them without raising the version would lose
 // them with the next replacement.
-func parse(b []byte) (*content, error) {
+func Parse(b []byte) (*Content, error) {
 	var head struct {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(b, &head); err != nil {
-		return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("the file is no checkpoint file, or is damaged (%w): put it back as it was, or delete it with its .lock to begin anew", err)}
+		return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("what is stored is no checkpoint state, or is damaged (%w): put it back as it was", err)}
 	}
-	if head.Format != formatVersion {
-		return nil, &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf("the file is in version %d of the format, and this release reads version %d: use the release that wrote it, or a newer one", head.Format, formatVersion)}
+	if head.Format != Version {
+		return nil, &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf("what is stored is in version %d of the format, and this release reads version %d: use the release that wrote it, or a newer one", head.Format, Version)}
 	}
-	c := &content{}
+	c := &Content{}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(c); err != nil {
-		return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("the file is damaged (%w): put it back as it was", err)}
+		return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("what is stored is damaged (%w): put it back as it was", err)}
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("the file has something behind its end: put it back as it was")}
+		return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("what is stored has something behind its end: put it back as it was")}
 	}
 	for name, b := range c.Bridges {
 		if err := b.sound(); err != nil {
-			return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("what the file says of bridge %q contradicts itself (%w): put it back as it was", name, err)}
+			return nil, &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("what is stored of bridge %q contradicts itself (%w): put it back as it was", name, err)}
 		}
+	}
+	if c.Bridges == nil {
+		c.Bridges = map[string]*bridge{}
 	}
 	return c, nil
 }
@@ -156,7 +162,8 @@ func (b *bridge) sound() error {
 	return nil
 }
 
-func (c *content) bytes() ([]byte, error) {
+// Bytes returns what Parse reads.
+func (c *Content) Bytes() ([]byte, error) {
 	b, err := json.MarshalIndent(c, "", " ")
 	return append(b, '\n'), err
 }

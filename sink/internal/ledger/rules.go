@@ -1,4 +1,4 @@
-package filestore
+package ledger
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/flinksink/flinksink/sink"
 )
 
-// This file is what a store has to decide, on the content of the file in memory. An error leaves the content as it was or is followed by no
-// replacement, so that a call is done whole or not at all.
+// This file is what a store has to decide, on its content in memory. After an error the content is of no use any more: nothing of it is stored, so that a call is
+// done whole or not at all.
 
 // remembered is how many settled generations End still answers for.
 const remembered = 10_000
@@ -20,8 +20,8 @@ func refuse(class error, format string, a ...any) error {
 	return &sink.Error{Class: class, Err: fmt.Errorf(format, a...)}
 }
 
-// acquire ends every generation that holds one of the partitions, whole: a lane that lost one of them can save none.
-func (c *content) acquire(r sink.AcquireRequest, now time.Time) (sink.Claim, error) {
+// Acquire ends every generation that holds one of the partitions, whole: a lane that lost one of them can save none.
+func (c *Content) Acquire(r sink.AcquireRequest, now time.Time) (sink.Claim, error) {
 	if r.Bridge == "" || len(r.Partitions) == 0 || !slices.IsSortedFunc(r.Partitions, changelog.Partition.Compare) {
 		return sink.Claim{}, refuse(sink.ErrConfig, "a request needs a bridge and at least one partition, sorted")
 	}
@@ -131,9 +131,9 @@ func (b *bridge) ids() []sink.GenerationID {
 	return ids
 }
 
-// save is the decision, once the file is replaced. It compares: a request that arrives late finds that its generation is over or that the
+// Save is the decision, once the content is stored. It compares: a request that arrives late finds that its generation is over or that the
 // positions have moved on, and changes nothing.
-func (c *content) save(gen sink.Generation, cp sink.Checkpoint, now time.Time) error {
+func (c *Content) Save(gen sink.Generation, cp sink.Checkpoint, now time.Time) error {
 	b := c.Bridges[gen.Bridge]
 	if b == nil || b.Generations[gen.ID] == nil || b.Generations[gen.ID].Ended {
 		return refuse(sink.ErrFenced, "generation %d is over", gen.ID)
@@ -207,7 +207,8 @@ func (b *bridge) settle(id sink.GenerationID) {
 	}
 }
 
-func (c *content) endOf(gen sink.Generation) (last sink.CheckpointID, changed bool, err error) {
+// End ends gen, and tells its last checkpoint. changed is false where it was over before: then nothing has to be stored.
+func (c *Content) End(gen sink.Generation) (last sink.CheckpointID, changed bool, err error) {
 	b := c.Bridges[gen.Bridge]
 	if b == nil {
 		return 0, false, refuse(sink.ErrConfig, "there is no bridge %q", gen.Bridge)
@@ -219,14 +220,16 @@ func (c *content) endOf(gen sink.Generation) (last sink.CheckpointID, changed bo
 	if g == nil {
 		return 0, false, refuse(sink.ErrConfig, "generation %d is not known, or was settled long ago", gen.ID)
 	}
+	changed = !g.Ended
 	b.end(gen.ID)
 	if g.Last != nil {
 		last = g.Last.ID
 	}
-	return last, true, nil
+	return last, changed, nil
 }
 
-func (c *content) read(name string) (sink.State, error) {
+// Read returns what is stored for a bridge.
+func (c *Content) Read(name string) (sink.State, error) {
 	b := c.Bridges[name]
 	if b == nil {
 		return sink.State{}, nil

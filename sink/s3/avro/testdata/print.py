@@ -1,0 +1,27 @@
+"""Prints an Avro file as JSON: numbers as text, so that none is rounded; bytes as hex."""
+import datetime, decimal, json, sys
+import fastavro
+
+
+def plain(v):
+    if v is None or isinstance(v, (bool, str)):
+        return v
+    if isinstance(v, bytes):
+        return "hex:" + v.hex()
+    if isinstance(v, (int, float)):
+        return repr(v)
+    if isinstance(v, decimal.Decimal):
+        return format(v, "f")
+    if isinstance(v, (datetime.datetime, datetime.date, datetime.time)):
+        return v.isoformat()
+    if isinstance(v, (list, tuple)):
+        return [plain(x) for x in v]
+    if isinstance(v, dict):
+        return {k: plain(x) for k, x in v.items()}
+    raise TypeError(type(v))
+
+
+with open(sys.argv[1], "rb") as f:
+    r = fastavro.reader(f)
+    rows = [plain(row) for row in r]
+json.dump({"Columns": [c["name"] for c in r.writer_schema["fields"]], "Rows": rows}, sys.stdout)

@@ -1,0 +1,345 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"path"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/flinksink/flinksink/changelog"
+)
+
+// file is an object that is being written: rows to a format, its bytes to a compressor, its bytes to parts.
+type file struct {
+	c      *committer
+	target *target
+	folder string
+	key    string // where it becomes visible
+	at     string // where it is written: key, or a staged name
+	token  string
+	used   uint64
+
+	rows   int64
+	size   int64
+	hash   hash.Hash
+	format FileWriter
+	squash io.WriteCloser // nil: no compression
+	part   []byte         // bytes that are not yet sent
+	upload string         // id; "": none was begun
+
+	mu    sync.Mutex // guards parts, etag and err, which requests under way set
+	parts []partReceipt
+	etag  string // of a staged object
+	err   error
+}
+
+// partReceipt is what completing an upload needs of a part.
+type partReceipt struct {
+	ETag  string `json:"etag"`
+	CRC32 string `json:"crc32,omitempty"`
+}
+
+// fileFor returns the open file of c.folder, a new one if there is none.
+func (c *committer) fileFor(ctx context.Context, tg *target) (*file, error) {
+	c.tick++
+	oldest := -1
+	for i, f := range c.open {
+		if f.target == tg && f.folder == string(c.folder) {
+			f.used = c.tick
+			return f, nil
+		}
+		if oldest < 0 || f.used < c.open[oldest].used {
+			oldest = i
+		}
+	}
+	if len(c.open) >= c.s.o.MaxOpenFiles {
+		if err := c.end(ctx, oldest); err != nil {
+			return nil, err
+		}
+	}
+	c.seq++
+	token := newToken()
+	layout := c.s.o.Format.Layout()
+	name := c.names.file(c.gen.Partitions, c.gen.ID, c.last+1, c.seq, token[:8], layout.Extension+c.s.o.Compression.extension())
+	f := &file{c: c, target: tg, folder: string(c.folder), key: path.Join(c.s.prefix, string(c.folder), name), token: token, used: c.tick, hash: sha256.New()}
+	f.at = f.key
+	if c.s.o.Mode == Rename {
+		f.at = c.names.staged(c.gen.ID, string(c.folder)+name)
+	}
+	var w io.Writer = (*bytesOf)(f)
+	if c.s.o.Compression != Uncompressed {
+		var err error
+		if f.squash, err = c.lines.get(c.s.o.Compression, c.s.o.Level, w); err != nil {
+			return nil, err
+		}
+		w = f.squash
+	}
+	var err error
+	if f.format, err = tg.format.NewFile(w); err != nil {
+		return nil, err
+	}
+	c.open = append(c.open, f)
+	return f, nil
+}
+
+// bytesOf takes the bytes of a file.
+type bytesOf file
+
+func (f *bytesOf) Write(b []byte) (int, error) {
+	f.hash.Write(b)
+	// append alone would double the memory of a part that is nearly full.
+	if need := len(f.part) + len(b); need > cap(f.part) {
+		grown := make([]byte, len(f.part), max(need, min(2*need, f.c.s.o.PartSize+f.c.s.o.PartSize/16)))
+		copy(grown, f.part)
+		f.part = grown
+	}
+	f.part = append(f.part, b...)
+	f.size += int64(len(b))
+	return len(b), nil
+}
+
+func (f *file) row(c *changelog.Change) error {
+	f.rows++
+	return f.format.WriteRow(c)
+}
+
+// after sends what is full, and ends a file that is long enough. The last part that a file may have is kept for its end, so nothing is cut off.
+func (c *committer) after(ctx context.Context, f *file) error {
+	o := &c.s.o
+	if len(f.part) >= o.PartSize {
+		if err := f.send(ctx); err != nil {
+			return err
+		}
+	}
+	if f.size >= o.MaxFileBytes || o.MaxFileRows > 0 && f.rows >= o.MaxFileRows || len(f.parts) >= c.s.maxParts-1 {
+		for i := range c.open {
+			if c.open[i] == f {
+				return c.end(ctx, i)
+			}
+		}
+	}
+	return nil
+}
+
+// end ends an open file: its last bytes are on their way.
+func (c *committer) end(ctx context.Context, i int) error {
+	f := c.open[i]
+	c.open = append(c.open[:i], c.open[i+1:]...)
+	c.done = append(c.done, f)
+	if err := f.format.Close(); err != nil {
+		return err
+	}
+	if f.squash != nil {
+		if err := f.squash.Close(); err != nil {
+			return err
+		}
+		c.lines.put(f.squash)
+		f.squash = nil
+	}
+	if f.upload == "" && f.at != f.key {
+		return f.put(ctx)
+	}
+	return f.send(ctx)
+}
+
+// hold keeps what formats hold back, row groups, within the lane's byte budget: the largest are written first.
+func (c *committer) hold(ctx context.Context) error {
+	for {
+		sum, most := 0, -1
+		for i, f := range c.open {
+			n := f.format.Buffered()
+			sum += n
+			if n > 0 && (most < 0 || n > c.open[most].format.Buffered()) {
+				most = i
+			}
+		}
+		if sum <= c.lane.ByteBudget || most < 0 {
+			return nil
+		}
+		f := c.open[most]
+		if err := f.format.Flush(); err != nil {
+			return err
+		}
+		if f.format.Buffered() > 0 {
+			return nil // it cannot let go of more
+		}
+		if err := c.after(ctx, f); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *committer) endAll(ctx context.Context) error {
+	for len(c.open) > 0 {
+		if err := c.end(ctx, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends the bytes that are held as the next part.
+func (f *file) send(ctx context.Context) error {
+	if len(f.part) == 0 && len(f.parts) > 0 {
+		return nil
+	}
+	if f.upload == "" {
+		if err := f.begin(ctx); err != nil {
+			return err
+		}
+	}
+	body, n := f.part, len(f.parts)
+	f.part = nil
+	f.mu.Lock()
+	f.parts = append(f.parts, partReceipt{})
+	f.mu.Unlock()
+	return f.c.start(ctx, f, func(ctx context.Context) error {
+		p, err := f.c.s.b.uploadPart(ctx, f.at, f.upload, n+1, body)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.parts[n] = p
+		return err
+	})
+}
+
+// begin begins the upload. Where its answer is lost, an upload without parts is left that the next Open finds by its name.
+func (f *file) begin(ctx context.Context) error {
+	id, err := f.c.s.b.createUpload(ctx, f.at, f.token, f.target.content(f.c.s))
+	f.upload = id
+	return err
+}
+
+// put writes a staged object that needs no parts.
+func (f *file) put(ctx context.Context) error {
+	body := f.part
+	f.part = nil
+	return f.c.start(ctx, f, func(ctx context.Context) error {
+		b := &f.c.s.b
+		in := &s3.PutObjectInput{Bucket: &b.name, Key: &f.at, Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))), ContentType: optional(f.target.content(f.c.s)), RequestPayer: b.payer()}
+		b.dress(in, f.token)
+		out, err := b.api.PutObject(ctx, in)
+		if err == nil {
+			f.mu.Lock()
+			f.etag = aws.ToString(out.ETag)
+			f.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// staged completes the upload of a staged object, which is nobody's to see.
+func (f *file) staged(ctx context.Context) error {
+	if f.at == f.key || f.upload == "" {
+		return nil
+	}
+	b := &f.c.s.b
+	_, cerr := b.completeUpload(ctx, f.at, f.upload, f.parts)
+	o, ok, err := b.head(ctx, f.at)
+	if err == nil && (!ok || o.token != f.token || o.size != f.size) {
+		if err = cerr; err == nil {
+			err = errors.New("a staged object is not there after its upload was completed")
+		}
+	}
+	f.etag = o.etag
+	return err
+}
+
+// drop frees what the server holds of a file that nobody will commit.
+func (f *file) drop(ctx context.Context) {
+	if f.squash != nil {
+		f.squash.Close()
+		f.c.lines.put(f.squash)
+		f.squash = nil
+	}
+	b := &f.c.s.b
+	if f.upload != "" {
+		b.abort(ctx, f.at, f.upload)
+	}
+	if f.at != f.key {
+		b.remove(ctx, f.at)
+	}
+}
+
+func (f *file) receipt() fileReceipt {
+	r := fileReceipt{Table: f.target.table.Name, Key: f.key, Token: f.token, Rows: f.rows, Size: f.size, SHA256: hex.EncodeToString(f.hash.Sum(nil)), ContentType: f.target.content(f.c.s)}
+	if f.at != f.key {
+		r.Staged, r.ETag = f.at, f.etag
+	} else {
+		r.Upload, r.Parts = f.upload, f.parts
+	}
+	return r
+}
+
+func (tg *target) content(s *Sink) string {
+	switch s.o.Compression {
+	case Gzip:
+		return "application/gzip"
+	case Zstd:
+		return "application/zstd"
+	}
+	return s.o.Format.Layout().ContentType
+}
+
+// createUpload begins an upload. The metadata that is given here is the object's once it is completed: the proof of whose it is.
+func (b *bucket) createUpload(ctx context.Context, key, token, content string) (string, error) {
+	s := b.settings
+	in := &s3.CreateMultipartUploadInput{Bucket: &b.name, Key: &key, Metadata: map[string]string{tokenKey: token}, ContentType: optional(content), RequestPayer: b.payer(),
+		StorageClass: s.StorageClass, ServerSideEncryption: s.Encryption, SSEKMSKeyId: optional(s.KMSKey), Tagging: optional(s.Tagging)}
+	if s.BucketKey {
+		in.BucketKeyEnabled = aws.Bool(true)
+	}
+	if s.Checksum == ChecksumCRC32 {
+		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32
+	}
+	out, err := b.api.CreateMultipartUpload(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(out.UploadId), nil
+}
+
+// uploadPart sends a part. Its checksum goes into the receipt only where the upload declared an algorithm: servers refuse to complete it with any other
+// combination.
+func (b *bucket) uploadPart(ctx context.Context, key, id string, number int, body []byte) (partReceipt, error) {
+	in := &s3.UploadPartInput{Bucket: &b.name, Key: &key, UploadId: &id, PartNumber: aws.Int32(int32(number)), Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))), RequestPayer: b.payer()}
+	var p partReceipt
+	if b.settings.Checksum == ChecksumCRC32 {
+		p.CRC32 = crcOfBytes(body)
+		in.ChecksumCRC32 = &p.CRC32
+	}
+	out, err := b.api.UploadPart(ctx, in)
+	if err != nil {
+		return partReceipt{}, err
+	}
+	p.ETag = aws.ToString(out.ETag)
+	return p, nil
+}
+
+// completeUpload makes the object out of its parts, unless there is one of that name. Its answer is no proof of anything: see visible. The condition
+// guards the objects of others, not ours, whose names are used once; so a server that does not know it is asked without.
+func (b *bucket) completeUpload(ctx context.Context, key, id string, parts []partReceipt) (string, error) {
+	list := make([]types.CompletedPart, len(parts))
+	for i, p := range parts {
+		list[i] = types.CompletedPart{ETag: aws.String(p.ETag), PartNumber: aws.Int32(int32(i + 1)), ChecksumCRC32: optional(p.CRC32)}
+	}
+	in := &s3.CompleteMultipartUploadInput{Bucket: &b.name, Key: &key, UploadId: &id, IfNoneMatch: aws.String("*"),
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: list}, RequestPayer: b.payer()}
+	out, err := b.api.CompleteMultipartUpload(ctx, in)
+	if statusOf(err) == 501 {
+		in.IfNoneMatch = nil
+		out, err = b.api.CompleteMultipartUpload(ctx, in)
+	}
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(out.ETag), nil
+}

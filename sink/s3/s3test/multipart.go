@@ -1,0 +1,216 @@
+package s3test
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func (s *Server) create(c *call) {
+	s.uploads++
+	u := &upload{id: fmt.Sprintf("upload-%d", s.uploads), key: c.Key, header: kept(c.Header), checksum: c.Header.Get("X-Amz-Checksum-Algorithm"), parts: map[int]*object{}}
+	c.bucket.uploads[u.id] = u
+	c.xml(struct {
+		XMLName               xml.Name `xml:"InitiateMultipartUploadResult"`
+		Bucket, Key, UploadId string
+	}{Bucket: c.Bucket, Key: c.Key, UploadId: u.id})
+}
+
+// of returns the upload that a request names, or answers that there is none.
+func (s *Server) of(c *call) *upload {
+	u := c.bucket.uploads[c.q.Get("uploadId")]
+	if u == nil || u.key != c.Key {
+		c.fail(http.StatusNotFound, "NoSuchUpload")
+		return nil
+	}
+	return u
+}
+
+func (s *Server) part(c *call) {
+	u := s.of(c)
+	if u == nil {
+		return
+	}
+	n, err := strconv.Atoi(c.q.Get("partNumber"))
+	if err != nil || n < 1 || n > 10_000 {
+		c.fail(http.StatusBadRequest, "InvalidArgument")
+		return
+	}
+	body := c.body
+	if c.Op == "UploadPartCopy" {
+		from := s.source(c)
+		if from == nil {
+			return
+		}
+		body = from.body
+		if r := c.Header.Get("X-Amz-Copy-Source-Range"); r != "" {
+			if body, err = within(body, r); err != nil {
+				c.fail(http.StatusBadRequest, "InvalidArgument")
+				return
+			}
+		}
+	} else if !s.sound(c) {
+		return
+	}
+	o := &object{body: body, etag: etagOf(body), when: time.Now().UTC()}
+	u.parts[n] = o
+	if c.Op == "UploadPartCopy" {
+		c.xml(struct {
+			XMLName xml.Name `xml:"CopyPartResult"`
+			ETag    string
+		}{ETag: o.etag})
+		return
+	}
+	c.out.Set("Etag", o.etag)
+	if sum := c.Header.Get("X-Amz-Checksum-Crc32"); sum != "" {
+		c.out.Set("X-Amz-Checksum-Crc32", sum)
+	}
+}
+
+// complete applies the rules in the order in which S3 does: the upload, the list, the parts, the condition.
+func (s *Server) complete(c *call) {
+	u := s.of(c)
+	if u == nil {
+		return
+	}
+	var in struct {
+		Part []struct {
+			PartNumber    int
+			ETag          string
+			ChecksumCRC32 string
+		}
+	}
+	if err := xml.Unmarshal(c.body, &in); err != nil || len(in.Part) == 0 {
+		c.fail(http.StatusBadRequest, "MalformedXML")
+		return
+	}
+	var body, sums []byte
+	last := 0
+	for i, p := range in.Part {
+		have := u.parts[p.PartNumber]
+		switch {
+		case p.PartNumber <= last:
+			c.fail(http.StatusBadRequest, "InvalidPartOrder")
+			return
+		case have == nil || strings.Trim(have.etag, `"`) != strings.Trim(p.ETag, `"`):
+			c.fail(http.StatusBadRequest, "InvalidPart")
+			return
+		case u.checksum == "" && p.ChecksumCRC32 != "":
+			c.fail(http.StatusBadRequest, "InvalidPart")
+			return
+		case u.checksum == "CRC32" && p.ChecksumCRC32 == "":
+			c.fail(http.StatusBadRequest, "InvalidRequest")
+			return
+		case u.checksum == "CRC32" && p.ChecksumCRC32 != crcOf(have.body):
+			c.fail(http.StatusBadRequest, "InvalidPart")
+			return
+		case i < len(in.Part)-1 && len(have.body) < s.MinPart:
+			c.fail(http.StatusBadRequest, "EntityTooSmall")
+			return
+		}
+		last = p.PartNumber
+		body = append(body, have.body...)
+		sum := md5.Sum(have.body)
+		sums = append(sums, sum[:]...)
+	}
+	if !s.condition(c) {
+		return
+	}
+	sum := md5.Sum(sums)
+	o := &object{body: body, etag: fmt.Sprintf(`"%s-%d"`, hex.EncodeToString(sum[:]), len(in.Part)), header: u.header, when: time.Now().UTC()}
+	c.bucket.objects[c.Key] = o
+	delete(c.bucket.uploads, u.id)
+	c.xml(struct {
+		XMLName           xml.Name `xml:"CompleteMultipartUploadResult"`
+		Bucket, Key, ETag string
+	}{Bucket: c.Bucket, Key: c.Key, ETag: o.etag})
+}
+
+func (s *Server) listParts(c *call) {
+	u := s.of(c)
+	if u == nil {
+		return
+	}
+	type part struct {
+		PartNumber int
+		ETag       string
+		Size       int
+	}
+	out := struct {
+		XMLName       xml.Name `xml:"ListPartsResult"`
+		Key, UploadId string
+		IsTruncated   bool
+		Part          []part
+	}{Key: c.Key, UploadId: u.id}
+	for _, n := range slices.Sorted(maps.Keys(u.parts)) {
+		out.Part = append(out.Part, part{n, u.parts[n].etag, len(u.parts[n].body)})
+	}
+	c.xml(out)
+}
+
+// most reads the largest length of a page.
+func (c *call) most(name string) int {
+	if n, err := strconv.Atoi(c.q.Get(name)); err == nil && n > 0 && n < 1000 {
+		return n
+	}
+	return 1000
+}
+
+func (s *Server) listUploads(c *call) {
+	type up struct{ Key, UploadId string }
+	out := struct {
+		XMLName                           xml.Name `xml:"ListMultipartUploadsResult"`
+		IsTruncated                       bool
+		NextKeyMarker, NextUploadIdMarker string
+		Upload                            []up
+	}{}
+	var all []up
+	for _, u := range c.bucket.uploads {
+		marker, id := c.q.Get("key-marker"), c.q.Get("upload-id-marker")
+		if strings.HasPrefix(u.key, c.q.Get("prefix")) && (u.key > marker || id != "" && u.key == marker && u.id > id) {
+			all = append(all, up{u.key, u.id})
+		}
+	}
+	slices.SortFunc(all, func(a, b up) int { return strings.Compare(a.Key+"\x00"+a.UploadId, b.Key+"\x00"+b.UploadId) })
+	if most := c.most("max-uploads"); len(all) > most {
+		all = all[:most]
+		out.IsTruncated, out.NextKeyMarker, out.NextUploadIdMarker = true, all[most-1].Key, all[most-1].UploadId
+	}
+	out.Upload = all
+	c.xml(out)
+}
+
+func (s *Server) list(c *call) {
+	type content struct {
+		Key  string
+		ETag string
+		Size int
+	}
+	out := struct {
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		IsTruncated           bool
+		KeyCount              int
+		NextContinuationToken string `xml:",omitempty"`
+		Contents              []content
+	}{}
+	after := max(c.q.Get("start-after"), c.q.Get("continuation-token"))
+	for _, k := range slices.Sorted(maps.Keys(c.bucket.objects)) {
+		if !strings.HasPrefix(k, c.q.Get("prefix")) || k <= after {
+			continue
+		}
+		if len(out.Contents) == c.most("max-keys") {
+			out.IsTruncated, out.NextContinuationToken = true, out.Contents[len(out.Contents)-1].Key
+			break
+		}
+		out.Contents = append(out.Contents, content{k, c.bucket.objects[k].etag, len(c.bucket.objects[k].body)})
+	}
+	out.KeyCount = len(out.Contents)
+	c.xml(out)
+}

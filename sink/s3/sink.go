@@ -1,0 +1,98 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/flinksink/flinksink/sink"
+)
+
+// Sink writes objects into a bucket. It is safe for use by several goroutines. Its committers are checked by sinktest.
+type Sink struct {
+	b      bucket
+	prefix string
+	o      Options
+
+	// Limits of S3, which tests lower.
+	minPart, maxParts   int
+	copyLimit, copyPart int64
+	maxInline           int
+}
+
+var (
+	_ sink.Sink      = (*Sink)(nil)
+	_ sink.Committer = (*committer)(nil)
+	_ sink.Spiller   = spiller{}
+)
+
+// Guarantee states what the mode gives.
+func (s *Sink) Guarantee() sink.Guarantee {
+	g := sink.Guarantee{
+		Level:   sink.ExactlyOnce,
+		How:     "parts uploaded, the upload completed at commit",
+		Visible: "at commit, file by file",
+		Zombie:  "fenced by an object for each ended generation",
+	}
+	if s.o.Mode == Rename {
+		g.How = "staged objects, copied at commit"
+	}
+	if s.o.Manifest {
+		g.Visible = "at commit, file by file; all at once to readers of the manifest"
+	}
+	return g
+}
+
+// String returns "s3://bucket/prefix", the sink's part of a bridge's fingerprint: another place is another bridge.
+func (s *Sink) String() string {
+	if s.prefix == "" {
+		return "s3://" + s.b.name
+	}
+	return "s3://" + s.b.name + "/" + s.prefix
+}
+
+// Lane returns the committer of one lane. It checks the tables against the settings, and asks whether the bucket is there. A server that cannot be
+// reached is ErrTransient.
+func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
+	fail := func(err error) error { return wrap(ctx, "start", l.Sink, l.Bridge, undone(err), err) }
+	if l.Bridge == "" || l.Sink == "" {
+		return nil, fail(errorf(sink.ErrConfig, "the bridge or the sink has no name"))
+	}
+	c := &committer{s: s, lane: l, names: newNames(s.prefix, l.Bridge, l.Sink), slots: make(chan struct{}, s.o.Uploads)}
+	if c.lane.ByteBudget <= 0 {
+		c.lane.ByteBudget = sink.DefaultByteBudget
+	}
+	var errs []error
+	for _, t := range l.Tables {
+		tg, err := s.newTarget(t)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		c.targets = append(c.targets, tg)
+	}
+	if len(errs) > 0 {
+		return nil, fail(&sink.Error{Class: sink.ErrConfig, Err: errors.Join(errs...)})
+	}
+	if _, err := s.b.api.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &s.b.name}); err != nil {
+		switch {
+		case isNoKey(err) || codeOf(err) == "NoSuchBucket":
+			err = &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf("there is no bucket %q: make it, or name another", s.b.name)}
+		case statusOf(err) == 403:
+			err = &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf("bucket %q refuses these credentials: they need s3:ListBucket, s3:ListBucketMultipartUploads, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload: %w", s.b.name, tell(err))}
+		}
+		return nil, fail(err)
+	}
+	if s.o.Kind == Upsert {
+		return c, nil // rows are kept until their file is written
+	}
+	return spiller{c}, nil
+}
+
+// spiller is a committer that keeps no rows: Write has them in its files, or on the server.
+type spiller struct{ *committer }
+
+// Spill implements [sink.Spiller].
+func (spiller) Spill() {}
