@@ -79,10 +79,10 @@ type Cut struct {
 type Counters struct {
 	Records      int64 // messages, those without a change included
 	Read         int64 // changes decoded
-	Applied      int64 // changes handed to every sink
-	Superseded   int64 // changes that a later change of the same key in the same batch made void, before the sinks
+	Applied      int64 // changes handed to the sinks: to every one that takes them, and to one at least
+	Superseded   int64 // changes that a later change of the same key made void, before the sinks or in every one of them; see Superseder
 	DeadLettered int64
-	Skipped      int64 // by a filter, or by the data policy
+	Skipped      int64 // by a filter, by the data policy, or because no sink takes them
 }
 
 // Balanced reports whether every change that was read is accounted for.

@@ -25,6 +25,8 @@ type Coordinator struct {
 	m          *protocol.Machine
 	outer      *outerStore // of an External; nil: the store decides
 	committers []Committer
+	lots       []lot // what each of them was given
+	before     int   // how many of them come before those that are placed last
 	store      Store
 	guarantee  Guarantee
 	log        *slog.Logger
@@ -49,11 +51,17 @@ func NewCoordinator(ctx context.Context, o Options) (*Coordinator, error) {
 	if err := o.complete(); err != nil {
 		return nil, &Error{Op: "start", Bridge: o.Bridge, Class: ErrConfig, Err: err}
 	}
-	c := &Coordinator{o: o, log: o.Logger.With("bridge", o.Bridge, "lane", o.Lane), store: o.Store, receipts: make(map[protocol.Receipt]Committable)}
+	var before int
+	o.Sinks, before = placed(o.Sinks)
+	c := &Coordinator{o: o, lots: make([]lot, len(o.Sinks)), before: before, log: o.Logger.With("bridge", o.Bridge, "lane", o.Lane), store: o.Store, receipts: make(map[protocol.Receipt]Committable)}
 	c.outer, _ = o.Store.(*outerStore)
-	c.m = protocol.New(protocol.Settings{Sinks: len(o.Sinks), Attempts: o.Attempts, AlarmAfter: o.AlarmAfter, Outer: c.outer != nil, Group: o.Group != nil})
+	c.m = protocol.New(protocol.Settings{Sinks: len(o.Sinks), Attempts: o.Attempts, AlarmAfter: o.AlarmAfter, StopAfter: o.StopAfter, Outer: c.outer != nil, Group: o.Group != nil})
 	for _, d := range o.Sinks {
-		cm, err := d.Sink.Lane(ctx, Lane{Bridge: o.Bridge, Number: o.Lane, Sink: d.Name, Tables: o.Tables, ByteBudget: o.ByteBudget})
+		tables := o.Tables
+		if d.Tables != nil {
+			tables = d.Tables
+		}
+		cm, err := d.Sink.Lane(ctx, Lane{Bridge: o.Bridge, Number: o.Lane, Sink: d.Name, Tables: tables, ByteBudget: o.ByteBudget})
 		if err != nil {
 			c.closeAll(ctx)
 			return nil, c.wrap("start", d.Name, err)
@@ -64,7 +72,7 @@ func NewCoordinator(ctx context.Context, o Options) (*Coordinator, error) {
 		c.closeAll(ctx)
 		return nil, err
 	}
-	c.guarantee = combine(o.Sinks)
+	c.guarantee = Combine(o.Sinks...)
 	return c, nil
 }
 
@@ -88,6 +96,14 @@ func (o *Options) complete() error {
 		if d.Sink == nil {
 			bad("Sinks[%d].Sink is nil", i)
 		}
+		if d.Tables != nil && len(d.Tables) == 0 {
+			bad("Sinks[%d].Tables is empty: leave it nil for all tables, or leave the sink out", i)
+		}
+		for _, t := range d.Tables {
+			if !slices.Contains(o.Tables, t) {
+				bad("Sinks[%d].Tables names table %s, which is not one of Tables", i, t.Name)
+			}
+		}
 		names[d.Name] = true
 	}
 	if o.Source == nil {
@@ -96,8 +112,8 @@ func (o *Options) complete() error {
 	if len(o.Tables) == 0 {
 		bad("Tables is empty: name the tables whose batches will be written")
 	}
-	if o.ByteBudget < 0 || o.Grace < 0 || o.Attempts < 0 || o.AlarmAfter < 0 {
-		bad("ByteBudget, Grace, Attempts and AlarmAfter must not be negative")
+	if o.ByteBudget < 0 || o.Grace < 0 || o.Attempts < 0 || o.AlarmAfter < 0 || o.StopAfter < 0 {
+		bad("ByteBudget, Grace, Attempts, AlarmAfter and StopAfter must not be negative")
 	}
 	if o.ByteBudget == 0 {
 		o.ByteBudget = DefaultByteBudget
@@ -160,7 +176,7 @@ func (c *Coordinator) chooseStore() error {
 	return nil
 }
 
-// Guarantee states what the combination of store and sinks gives, and names the weakest link.
+// Guarantee states what the combination of sinks gives, what readers of each see when, and names the weakest link; see [Combine].
 func (c *Coordinator) Guarantee() Guarantee { return c.guarantee }
 
 // Assign adds partitions to the lane: what is written so far is checkpointed, a new generation over the old and the new partitions
@@ -218,23 +234,24 @@ func (c *Coordinator) Write(ctx context.Context, b *changelog.Batch, p Progress)
 			return c.drive(ctx, protocol.WriteFailed{Sink: i, Class: c.fail("write dead letters", i, err).Class, Read: read})
 		}
 	}
+	var untaken int64
 	if b != nil {
 		c.batches = append(c.batches, b)
 		c.bytes += b.Bytes()
 		c.written += b.Bytes()
-		for i, cm := range c.committers {
-			if err := cm.Write(ctx, b); err != nil {
-				return c.drive(ctx, protocol.WriteFailed{Sink: i, Class: c.refused(c.fail("write", i, err)).Class, Read: read})
-			}
+		none, i, err := c.give(ctx, b)
+		if err != nil {
+			return c.drive(ctx, protocol.WriteFailed{Sink: i, Class: c.refused(c.fail("write", i, err)).Class, Read: read})
 		}
+		untaken = none
 		if h := c.o.Hooks.Written; h != nil {
 			h(b.Table.Name, b.Len(), b.Bytes())
 		}
 	}
 	c.m.Step(protocol.Advance{To: p.To})
-	n := Counters{Records: p.Records, Superseded: p.Superseded, Skipped: p.Skipped}
+	n := Counters{Records: p.Records, Superseded: p.Superseded, Skipped: p.Skipped + untaken}
 	if b != nil {
-		n.Applied = int64(b.Len())
+		n.Applied = int64(b.Len()) - untaken
 	}
 	for i := range p.Letters {
 		n.DeadLettered += int64(p.Letters[i].Changes)
@@ -279,11 +296,14 @@ func (c *Coordinator) Lose(ctx context.Context, gone []changelog.Partition) erro
 // Pending returns what the current checkpoint holds so far: changes and bytes of batches.
 func (c *Coordinator) Pending() (changes, bytes int) { return int(c.counters.Applied), c.written }
 
-// Held returns the bytes of the batches that are still needed: all that are pending, unless every sink is a [Spiller].
+// Held returns the bytes of the batches that are still needed: all that are pending, unless every sink is a [Spiller] and none is placed last.
 func (c *Coordinator) Held() int { return c.bytes }
 
-// spill lets go of the batches if every sink can.
+// spill lets go of the batches if every sink can. One that is placed last was not given them yet.
 func (c *Coordinator) spill() {
+	if c.before < len(c.committers) {
+		return
+	}
 	for _, cm := range c.committers {
 		if _, ok := cm.(Spiller); !ok {
 			return
@@ -334,4 +354,7 @@ func (c *Coordinator) releaseAll() {
 	}
 	clear(c.batches)
 	c.batches, c.bytes = c.batches[:0], 0
+	for i := range c.lots {
+		c.lots[i].release()
+	}
 }

@@ -47,6 +47,10 @@ func (c *Coordinator) CheckDeadLetters(ctx context.Context) error {
 }
 
 // Superseder is a [Committer] that writes only the last change of a key where a batch holds several.
+//
+// With several sinks a change counts as superseded where none of them wrote it by itself: the smallest of their numbers is taken out of
+// Counters.Applied, 0 if one of them is no Superseder. Where a sink is given a part of the changes only, the numbers cannot be compared, and
+// what sinks pass over stays in Applied. What each sink did is told by Hooks.Step.
 type Superseder interface {
 	// Superseded tells, between Prepare and Save, how many changes written since the last Prepare were not written by themselves because
 	// a later one of the same key made them void.

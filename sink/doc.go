@@ -6,7 +6,7 @@
 // One checkpoint, always in this order:
 //
 //  1. Barrier: stop between two messages, never between a -U and its +U.
-//  2. Prepare every committer, in declared order: durable, not visible.
+//  2. Prepare every committer, in declared order: durable, not visible. Those that cannot wait with that come last; see [Declared].
 //  3. Save positions and committables in the store. This is the decision.
 //  4. Commit every committer, in declared order, all of them even if one fails.
 //

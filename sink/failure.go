@@ -2,6 +2,7 @@ package sink
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/flinksink/flinksink/sink/internal/protocol"
 )
@@ -42,6 +43,17 @@ func (c *Coordinator) wrap(op, sink string, err error) error {
 		return &out
 	}
 	return &Error{Op: op, Sink: sink, Bridge: c.o.Bridge, Class: ClassOf(err), Err: err}
+}
+
+// leftDecided says why a lane gives up a checkpoint that is decided, and what becomes of it.
+func (c *Coordinator) leftDecided(tries int) error {
+	out := &Error{Op: "commit", Bridge: c.o.Bridge, Class: ClassOf(c.err), Err: fmt.Errorf("given up after %d tries (StopAfter). The checkpoint is decided: the store holds "+
+		"its receipts, and the next start commits it before it writes anything; the last try: %w", tries, c.err)}
+	var e *Error
+	if errors.As(c.err, &e) {
+		out.Sink = e.Sink
+	}
+	return out
 }
 
 func (c *Coordinator) hookFenced(err error) {

@@ -1,6 +1,9 @@
 package sink
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Level is how strong a guarantee is.
 type Level uint8
@@ -57,17 +60,48 @@ func (g Guarantee) String() string {
 	return b.String()
 }
 
-// combine states what several sinks give together: the weakest of them, by name.
-func combine(sinks []Declared) Guarantee {
-	out := sinks[0].Sink.Guarantee()
-	name := sinks[0].Name
-	for _, d := range sinks[1:] {
-		if g := d.Sink.Guarantee(); g.Level < out.Level {
-			out, name = g, d.Name
+// Combine states what several sinks under one decision give together, in declared order: its level is that of the weakest, which Weakest names, and
+// Visible says what a reader of each sink may see when. Of a single sink it is the sink's own guarantee.
+//
+// The sinks become visible one after the other, so a reader of two of them may find a checkpoint in one and not yet in the other; after a crash
+// between them, until the next owner has settled it. No atomic step over two systems is claimed: what is guaranteed is that a decided checkpoint
+// reaches all of them, and one that is not decided none of those that wait for the decision.
+func Combine(sinks ...Declared) Guarantee {
+	if len(sinks) == 0 {
+		return Guarantee{}
+	}
+	sinks, before := placed(sinks)
+	if len(sinks) == 1 {
+		out := sinks[0].Sink.Guarantee()
+		if out.Level != ExactlyOnce && out.Weakest == "" {
+			out.Weakest = "sink " + sinks[0].Name
 		}
+		return out
 	}
-	if out.Level != ExactlyOnce && out.Weakest == "" {
-		out.Weakest = "sink " + name
+	var out Guarantee
+	var how, visible, zombie []string
+	for i, d := range sinks {
+		g := d.Sink.Guarantee()
+		if i == 0 || g.Level < out.Level {
+			out.Level = g.Level
+			out.Weakest, out.Cure = "", ""
+			if g.Level != ExactlyOnce || g.Weakest != "" {
+				out.Weakest, out.Cure = strings.TrimSuffix("sink "+d.Name+": "+g.Weakest, ": "), g.Cure
+			}
+		}
+		see := g.Visible
+		switch {
+		case i >= before:
+			see += " (placed last: not before the others have prepared)"
+		case d.early():
+			see += " (what the others then refuse or fail to prepare has been seen)"
+		}
+		how = append(how, d.Name+": "+g.How)
+		visible = append(visible, "in "+d.Name+" "+see)
+		zombie = append(zombie, d.Name+" "+g.Zombie)
 	}
+	out.How = "one decision for " + strconv.Itoa(len(sinks)) + " sinks (" + strings.Join(how, "; ") + ")"
+	out.Visible = strings.Join(visible, ", then ")
+	out.Zombie = strings.Join(zombie, ", ")
 	return out
 }

@@ -15,7 +15,8 @@ type Options struct {
 	Bridge string
 	// Lane numbers this lane among those of the process. Defaults to 0.
 	Lane int
-	// Sinks in declared order. The names are stored with committables; renaming one orphans what it has not yet committed.
+	// Sinks in declared order, in which they are written, prepared and committed; those that show rows early come last, see [Declared]. The
+	// names are stored with committables; renaming one orphans what it has not yet committed.
 	Sinks []Declared
 	// Store decides. Defaults to the committer of the first of Sinks whose committer is a Store, else to the store that one of them offers
 	// (StoreOfferer).
@@ -44,6 +45,11 @@ type Options struct {
 	Backoff func(n int) time.Duration
 	// AlarmAfter is the number of failed Commits in a row after which Hooks.Alarm is called. Defaults to 5.
 	AlarmAfter int
+	// StopAfter is the number of failed Commits in a row after which the lane gives up, with the error of the last. What is decided stays so: the sinks
+	// whose Commit succeeded are done, and the store holds the receipts of the others, which the next owner settles before anything else.
+	// Defaults to 0: the lane goes on trying, with its partitions paused. It never goes on reading meanwhile: one decided checkpoint waits at
+	// most, since sinks count on being committed in order.
+	StopAfter int
 	// Hint is told the positions after every committed checkpoint, for the consumer group's offsets. Errors do not matter.
 	Hint func(ctx context.Context, to []changelog.Position)
 	// Release is told each batch that was written once nothing refers to it any more, so that the caller can use it again.
@@ -56,12 +62,6 @@ type Options struct {
 	Hooks Hooks
 	// Logger hears of retries, fences and settlements. Defaults to silence.
 	Logger *slog.Logger
-}
-
-// Declared is a sink under the name by which its committables are stored.
-type Declared struct {
-	Name string
-	Sink Sink
 }
 
 // Group is a member of a consumer group, as far as fencing needs it.
@@ -77,7 +77,7 @@ type Progress struct {
 	To         []changelog.Position // next offset to read of each partition that moved
 	Records    int64                // messages that were read, those without a change included
 	Superseded int64                // changes not in the batch because a later one of the same key made them void
-	Skipped    int64                // changes not in the batch because of a filter or the data policy
+	Skipped    int64                // changes not in the batch because of a filter or the data policy; those that no sink takes are added
 	Letters    []DeadLetter         // messages that are set aside; the sinks must hold a DeadLetterKeeper
 }
 
@@ -94,6 +94,7 @@ type Hooks struct {
 	Retry     func(err error, n int)   // before the nth try again
 	Fenced    func(err error)          // another generation owns the partitions
 	Alarm     func(err error, n int)   // n Commits in a row failed
+	Step      func(s SinkStep)         // one of the sinks opened, prepared, committed, or could not commit
 	Written   func(t string, n, b int) // a batch of n changes and b bytes of table t was taken by every sink
 }
 

@@ -42,6 +42,9 @@ func (c *Coordinator) run(ctx context.Context, e protocol.Event) error {
 				return nil
 			case protocol.Halt:
 				c.over = c.err
+				if fx.Tries > 0 {
+					c.over = c.leftDecided(fx.Tries)
+				}
 				return c.over
 			}
 			if a := c.perform(ctx, fx); a != nil {
@@ -64,9 +67,11 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 	case protocol.Acquire:
 		return c.acquire(ctx, fx)
 	case protocol.Open:
+		began := time.Now()
 		if err := c.committers[fx.Sink].Open(ctx, c.claim.of(c.o.Sinks[fx.Sink].Name)); err != nil {
 			return c.fail("open", fx.Sink, err)
 		}
+		c.step(SinkStep{Kind: SinkOpened, Generation: c.claim.Generation.ID}, fx.Sink, began)
 		return protocol.Opened{Sink: fx.Sink}
 	case protocol.Begin:
 		ps, err := c.o.Source.Begin(ctx, fx.Partitions)
@@ -105,6 +110,7 @@ func (c *Coordinator) perform(ctx context.Context, fx protocol.Effect) protocol.
 		ctx, cancel := c.grace(ctx)
 		defer cancel()
 		err := c.committers[fx.Sink].Discard(ctx)
+		c.lots[fx.Sink].drop()
 		if fx.Sink == len(c.committers)-1 {
 			c.releaseAll()
 			if !c.unclear { // else the next claim tells whether it was decided
@@ -207,10 +213,20 @@ func (c *Coordinator) prepare(ctx context.Context, fx protocol.Prepare) protocol
 			h(c.cut)
 		}
 	}
+	began := time.Now()
+	if err := c.giveLast(ctx, fx.Sink); err != nil {
+		return c.refused(c.fail("write", fx.Sink, err))
+	}
 	got, err := c.committers[fx.Sink].Prepare(ctx, c.cut)
 	if err != nil {
 		return c.refused(c.fail("prepare", fx.Sink, err))
 	}
+	s := SinkStep{Kind: SinkPrepared, Generation: c.claim.Generation.ID, Checkpoint: c.cut.Checkpoint, Waits: !got.Empty(), Given: c.lots[fx.Sink].given}
+	if p, ok := c.committers[fx.Sink].(Superseder); ok {
+		s.Superseded = p.Superseded()
+	}
+	c.step(s, fx.Sink, began)
+	c.lots[fx.Sink].drop()
 	if got.Empty() {
 		return protocol.Prepared{Sink: fx.Sink, Empty: true}
 	}
@@ -259,9 +275,9 @@ func (c *Coordinator) save(ctx context.Context, fx protocol.Save) protocol.Event
 // wrote it.
 func (c *Coordinator) superseded() int64 {
 	least := int64(-1)
-	for _, cm := range c.committers {
+	for i, cm := range c.committers {
 		s, ok := cm.(Superseder)
-		if !ok {
+		if d := c.o.Sinks[i]; !ok || len(c.committers) > 1 && (d.Tables != nil || d.Share != nil) {
 			return 0
 		}
 		if n := s.Superseded(); least < 0 || n < least {
@@ -285,9 +301,14 @@ func (c *Coordinator) commit(ctx context.Context, fx protocol.Commit) protocol.E
 	ctx, cancel := c.grace(ctx)
 	defer cancel()
 	began := time.Now()
+	s := SinkStep{Kind: SinkCommitted, Generation: GenerationID(fx.Receipt.Generation), Checkpoint: CheckpointID(fx.Receipt.Checkpoint)}
 	if err := c.committers[fx.Receipt.Sink].Commit(ctx, c.receipts[fx.Receipt]); err != nil {
-		return c.fail("commit", fx.Receipt.Sink, err)
+		failed := c.fail("commit", fx.Receipt.Sink, err)
+		s.Kind, s.Err = SinkCommitFailed, c.err
+		c.step(s, fx.Receipt.Sink, began)
+		return failed
 	}
+	c.step(s, fx.Receipt.Sink, began)
 	delete(c.receipts, fx.Receipt)
 	c.report.Commit += time.Since(began)
 	return protocol.Committed{}

@@ -33,8 +33,8 @@ import (
 // # What it does not guard
 //
 //   - Snapshot records pass: they have no place of their own. By key they do no harm; without a key a snapshot that is taken twice doubles rows.
-//   - Changes of one place in Postgres's log (rows of one COPY) pass again, because they cannot be told apart, unless the connector has
-//     provide.transaction.metadata = true.
+//   - Changes of one place in Postgres's log (rows of one COPY) cannot be told apart, so those of the furthest place pass again: after a
+//     restart at least the newest change. Set the connector's provide.transaction.metadata = true, which tells them apart.
 //   - A replay longer than Lookback, while the bridge starts in the middle of it, passes from there. Without History nothing is known of the
 //     records before the first one.
 //   - A row that was deleted while nobody read the log, before another snapshot. No record tells of it.

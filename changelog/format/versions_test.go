@@ -184,6 +184,8 @@ func TestNew_OptionsOfNewerVersions(t *testing.T) {
 		{changelog.Flink1_19, "canal-json", "encode.ignore-null-fields", "option 'canal-json.encode.ignore-null-fields' came with Flink 1.20, and the table is read as Flink 1.19 does"},
 		{changelog.Flink1_18, "avro", "timestamp_mapping.legacy", "came with Flink 1.19"},
 		{99, "json", "ignore-parse-errors", "FlinkVersion(99)"},
+		{0, "csv", "trim-spaces", "came with Flink 2.3 and is not supported here"},
+		{changelog.Flink2_3, "csv", "trim-spaces", "came with Flink 2.3 and is not supported here"},
 	} {
 		with := map[string]string{"connector": "kafka", "format": c.format, c.format + "." + c.option: "true"}
 		_, err := format.New(tableOf(t, "id INT", with), formats, &format.Options{FlinkVersion: c.version})

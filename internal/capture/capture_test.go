@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,6 +78,29 @@ func history(picture string) (recs []Record) {
 		}
 	}
 	return recs
+}
+
+// A message of 64 MiB is longer than that in base64.
+func TestRead_LargeMessage(t *testing.T) {
+	const size = 64 << 20
+	line := io.MultiReader(strings.NewReader(`{"partition":0,"offset":0,"timestamp":1,"key":null,"value":"`), io.LimitReader(repeat('A'), (size+2)/3*4), strings.NewReader(`"}`))
+	recs, err := Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(recs[0].Value); n < size {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// repeat is a reader of one byte without an end.
+type repeat byte
+
+func (r repeat) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(r)
+	}
+	return len(p), nil
 }
 
 func TestPlan(t *testing.T) {

@@ -28,9 +28,8 @@ func (r *Record) Visible() bool { return !r.Aborted && !r.Open }
 // asked for tens of thousands is busy for minutes.
 const MaxPartitions = 1000
 
-// maxLine bounds the memory that one line can take: the largest message of a broker with default settings is 1 MiB, four times in
-// base64 and text.
-const maxLine = 64 << 20
+// maxLine bounds the memory that one line can take: a message of 64 MiB, which few brokers take, three times in base64 and text.
+const maxLine = 256 << 20
 
 // ReadFile reads the capture at path. Errors name the file and the line.
 func ReadFile(path string) ([]Record, error) {

@@ -21,6 +21,6 @@
 //
 // # Not covered
 //
-// Backups: a restored older file moves positions back, behind rows that the sinks have committed. The last 10,000 settled generations are
+// Backups: a restored older file moves positions back, behind rows that the sinks have committed. The last 1,000 settled generations are
 // remembered; End of an older one is ErrConfig.
 package filestore

@@ -87,6 +87,15 @@ func (s *Store) Read(ctx context.Context, bridge string) (state sink.State, err 
 	return state, nil
 }
 
+// Rewind makes a bridge read its topics from their beginning again, at its next Acquire, and a sink that orders by position, as package elastic
+// does, put what comes then before all that it has: after a topic was made anew or got more partitions, or to write an index anew. A bridge that
+// runs is fenced. As with every rewind, a sink that appends has rows twice unless what it has is taken away first.
+//
+// A bridge that the file does not know is an ErrConfig.
+func (s *Store) Rewind(ctx context.Context, bridge string) error {
+	return s.change(ctx, "rewind", bridge, func(c *ledger.Content) (bool, error) { return true, c.Rewind(bridge) })
+}
+
 // Close implements [sink.Store]: there is nothing to free.
 func (s *Store) Close(context.Context) error { return nil }
 

@@ -27,6 +27,7 @@ type batch struct {
 	first, last int64 // timestamps
 	from        []origin
 	sequence    int32 // of its first record; -1: not sent yet
+	parted      bool  // part of one that was too large, whose memory it shares
 }
 
 // origin is the change that a record was made of.
@@ -35,6 +36,9 @@ type origin struct {
 	offset int64
 	index  int32
 }
+
+// originSize is the memory of an origin, for the budget.
+const originSize = 40
 
 // size is what the batch takes without compression.
 func (b *batch) size() int { return batchHeader + len(b.records) }
@@ -145,7 +149,7 @@ func (b *batch) split() []*batch {
 		body = body[w:]
 		_, w = binary.Varint(body)
 		body = body[w:]
-		one := &batch{place: b.place, n: 1, first: b.first + delta, last: b.first + delta, from: b.from[i : i+1], sequence: -1}
+		one := &batch{place: b.place, n: 1, first: b.first + delta, last: b.first + delta, from: b.from[i : i+1], sequence: -1, parted: true}
 		one.records = binary.AppendVarint(one.records, int64(3+len(body)))
 		one.records = append(one.records, 0, 0, 0)
 		one.records = append(one.records, body...)

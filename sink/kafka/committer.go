@@ -25,6 +25,7 @@ type committer struct {
 
 	encoders    map[*changelog.Table]*encoder
 	partitioner kgo.TopicPartitioner
+	asked       kgo.Record // what the partitioner is asked about, one at a time
 	limits      limits
 	checked     bool
 
@@ -242,9 +243,9 @@ func (c *committer) emit(ctx context.Context, r *changelog.Record, from origin) 
 		return &sink.Error{Class: sink.ErrRejected, Position: &changelog.Position{Partition: from.Partition, Offset: from.offset}, Err: reason,
 			Rejected: []sink.Rejection{{Partition: from.Partition, Offset: from.offset, Index: from.index, Reason: reason}}}
 	}
-	kr := &kgo.Record{Topic: c.s.topic, Key: r.Key, Value: r.Value}
 	n := c.limits.partitions
-	at := c.partitioner.Partition(kr, n)
+	c.asked = kgo.Record{Topic: c.s.topic, Key: r.Key, Value: r.Value}
+	at := c.partitioner.Partition(&c.asked, n)
 	if at < 0 || at >= n {
 		return refuse(sink.ErrConfig, "Options.Partitioner chose partition %d of %d", at, n)
 	}

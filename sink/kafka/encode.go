@@ -25,6 +25,7 @@ type encoder struct {
 	keep       [2][]byte // memory of the record's key and value
 	held       *heldBack
 	now        func() time.Time
+	stamp      int64 // of this batch's records whose changes have no time of their own; 0: not asked for yet
 	compareKey [2][]byte
 }
 
@@ -102,6 +103,7 @@ func keyNames(s *changelog.Schema) string {
 //
 // A -U says nothing to an upsert topic if the next change is the +U of its key; else the key is gone, or moved, and it is a delete.
 func (e *encoder) encode(b *changelog.Batch, emit func(r *changelog.Record, from origin) error) error {
+	e.stamp = 0
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		if len(c.Row) != len(e.source.Schema.Columns) {
@@ -188,7 +190,10 @@ func (e *encoder) make(c *changelog.Change) error {
 		}
 	}
 	if r.Timestamp < 0 {
-		r.Timestamp = e.now().UnixMilli()
+		if e.stamp == 0 {
+			e.stamp = e.now().UnixMilli()
+		}
+		r.Timestamp = e.stamp
 	}
 	return nil
 }

@@ -26,9 +26,9 @@ type Options struct {
 	// bounds it. Defaults to 15 minutes, which is their default too.
 	TransactionTimeout time.Duration
 
-	// Away is how long the bridge may be away at worst, an interval between two checkpoints included. If it is set, a TransactionTimeout that is not
+	// MaxDowntime is how long no process may be there to commit what was decided, at worst: a restart or an outage, with the interval between two checkpoints. If it is set, a TransactionTimeout that is not
 	// longer is an ErrConfig. Defaults to 0: not checked.
-	Away time.Duration
+	MaxDowntime time.Duration
 
 	// Compression of what is written. Defaults to none, as in Flink's sink.
 	Compression []kgo.CompressionCodec
@@ -90,9 +90,9 @@ func (o *Options) complete() (Options, error) {
 	if out.TransactionTimeout < time.Second || out.TransactionTimeout.Milliseconds() > 1<<31-1 {
 		errs = append(errs, fmt.Errorf("Options.TransactionTimeout is %v: it has to be between 1 s and 24 days", out.TransactionTimeout))
 	}
-	if out.Away < 0 || out.Away > 0 && out.TransactionTimeout <= out.Away {
-		errs = append(errs, fmt.Errorf("Options.TransactionTimeout is %v and Options.Away is %v: the timeout has to be longer, or what was decided is lost when the bridge is away for that long",
-			out.TransactionTimeout, out.Away))
+	if out.MaxDowntime < 0 || out.MaxDowntime > 0 && out.TransactionTimeout <= out.MaxDowntime {
+		errs = append(errs, fmt.Errorf("Options.TransactionTimeout is %v and Options.MaxDowntime is %v: the timeout has to be longer, or what was decided is lost when the bridge is away for that long",
+			out.TransactionTimeout, out.MaxDowntime))
 	}
 	if out.MaxRecordBytes < 0 {
 		errs = append(errs, fmt.Errorf("Options.MaxRecordBytes is %d", out.MaxRecordBytes))

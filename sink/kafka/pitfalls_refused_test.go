@@ -96,8 +96,8 @@ func TestPitfall_Timeouts(t *testing.T) {
 		}
 		wants(t, err, sink.ErrConfig, "transaction.max.timeout.ms", "1m0s", "1h0m0s")
 		must(t, d.Close(t.Context()))
-		w.o.TransactionTimeout, w.o.Away = 10*time.Second, 30*time.Second
+		w.o.TransactionTimeout, w.o.MaxDowntime = 10*time.Second, 30*time.Second
 		_, err = w.laneOn(cl)
-		wants(t, err, sink.ErrConfig, "Options.TransactionTimeout", "Options.Away", "30s")
+		wants(t, err, sink.ErrConfig, "Options.TransactionTimeout", "Options.MaxDowntime", "30s")
 	}
 }

@@ -152,10 +152,8 @@ func (w *writer) settle(b *batch, got partAnswer, queues map[place][]*batch) (ag
 	}
 	switch {
 	case got.err == nil && got.offset >= 0:
-		w.mu.Lock()
-		w.last[b.place] = max(w.last[b.place], got.offset+int64(b.n)-1)
-		w.mu.Unlock()
 		done(q[1:])
+		w.arrived(b, got.offset)
 		return nil, nil
 	case got.err == nil:
 		return nil, w.refused(errors.New("the broker appended records and did not say where"), nil)

@@ -112,6 +112,7 @@ func (c *cluster) describe(ctx context.Context, id string) (described, error) {
 // does not answer changes nothing that is done.
 func (c *cluster) over(ctx context.Context, id string) {
 	p := newPause(5 * time.Second)
+	p.next = 300 * time.Microsecond // markers are written within a millisecond or two, and every checkpoint waits here
 	for {
 		d, err := c.describe(ctx, id)
 		if err != nil || d.state != "PrepareCommit" && d.state != "PrepareAbort" && d.state != "PrepareEpochFence" {

@@ -8,9 +8,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// writer sends the records of one transaction after the other. While one load is on its way the next is filled. Per partition one batch is
-// under way at a time, so that records stay in order whatever has to be sent again, and a batch that is sent again keeps its sequence
-// number: the broker appends it once.
+// writer sends the records of one transaction after the other. While one load is on its way the next is filled, and it leaves as soon as that one has landed, if it is
+// worth a request: so loads are small where brokers are near, and large where they are far. Per partition one batch is under way at a
+// time, so that records stay in order whatever has to be sent again, and a batch that is sent again keeps its sequence number: the broker
+// appends it once. A broker would take five, but what it does with the others when one is refused is a rule of its own for each refusal.
 //
 // It is used by one goroutine, beside the one that it starts itself.
 type writer struct {
@@ -18,7 +19,7 @@ type writer struct {
 	s          *session
 	compressor kgo.Compressor
 	most       int    // bytes of a batch
-	load       int    // bytes that are sent at once
+	load       int    // bytes that are sent at once, at most
 	onNewBatch func() // the partitioner's: records without a key go to another partition then; nil: none
 
 	alive context.Context // ends with the lane: what is sent in the background has no other context
@@ -34,7 +35,16 @@ type writer struct {
 
 	mu   sync.Mutex
 	last map[place]int64 // offset of the last record of this transaction, by partition
+	free []*batch        // that arrived, and whose memory is used again
+	kept int             // bytes of records in free
 }
+
+const (
+	// leastLoad is the bytes from which on a load is worth a request of its own.
+	leastLoad = 1 << 20
+	// worthFree is the bytes of records below which the memory of a batch is not kept. All that is kept is a load at most.
+	worthFree = 32 << 10
+)
 
 func newWriter(c *cluster, s *session, compressor kgo.Compressor, most, load int) *writer {
 	w := &writer{c: c, s: s, compressor: compressor, most: most, load: load, ids: make(map[string][16]byte)}
@@ -56,19 +66,43 @@ func (w *writer) add(ctx context.Context, to place, r *changelog.Record, from or
 		w.turn()
 	}
 	if b == nil {
-		b = &batch{place: to, sequence: -1}
+		b = w.fresh(to)
 		w.open[to] = b
 	}
 	before := len(b.records)
 	b.append(r, from)
-	w.bytes += len(b.records) - before
-	if w.bytes < w.load {
+	w.bytes += len(b.records) - before + originSize
+	if w.bytes < min(w.load, leastLoad) || w.bytes < w.load && len(w.flight) == 0 && w.flight != nil {
 		return nil
 	}
 	if err := w.landed(ctx); err != nil {
 		return err
 	}
 	return w.takeOff(ctx)
+}
+
+// fresh returns an empty batch.
+func (w *writer) fresh(to place) *batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.free) - 1
+	if n < 0 {
+		return &batch{place: to, sequence: -1}
+	}
+	b := w.free[n]
+	w.free, w.kept = w.free[:n], w.kept-cap(b.records)
+	*b = batch{place: to, sequence: -1, records: b.records[:0], from: b.from[:0]}
+	return b
+}
+
+// arrived takes note of the offset that a batch got, and nobody uses the batch from then on.
+func (w *writer) arrived(b *batch, offset int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last[b.place] = max(w.last[b.place], offset+int64(b.n)-1)
+	if n := cap(b.records); n >= worthFree && w.kept+n <= w.load && !b.parted {
+		w.free, w.kept = append(w.free, b), w.kept+n
+	}
 }
 
 // turn tells the partitioner that a batch is full.

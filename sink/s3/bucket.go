@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -115,6 +116,18 @@ func (b *bucket) get(ctx context.Context, key string) (body []byte, o stored, ok
 	return body, stored{etag: aws.ToString(out.ETag), token: out.Metadata[tokenKey], size: int64(len(body))}, err == nil, err
 }
 
+// open opens an object for reading. ok is false where there is none.
+func (b *bucket) open(ctx context.Context, key string) (body io.ReadCloser, ok bool, err error) {
+	out, err := b.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: &key, RequestPayer: b.payer()})
+	if isNoKey(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return out.Body, true, nil
+}
+
 // remove deletes an object. One that is not there is fine.
 func (b *bucket) remove(ctx context.Context, key string) error {
 	_, err := b.api.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key, RequestPayer: b.payer()})
@@ -138,25 +151,45 @@ const maxPages = 1000
 
 var errTooMany = errors.New("too many")
 
-// list calls f for every key that begins with prefix, in order.
+// list calls f for every key that begins with prefix, in order, within the bound: for what has to be looked at at each start.
 func (b *bucket) list(ctx context.Context, prefix, after string, f func(key string) error) error {
+	n := 0
+	return b.listAll(ctx, prefix, after, func(key string, _ time.Time) error {
+		if n++; n > maxPages*1000 {
+			return fmt.Errorf("%w objects: more than %d thousand", errTooMany, maxPages)
+		}
+		return f(key)
+	})
+}
+
+// listAll calls f for every key that begins with prefix, in order, with the time of its last write by the server's clock. Manifests and letters of years
+// are many, so it has no bound; a server that does not get on with its pages is found out by the order.
+func (b *bucket) listAll(ctx context.Context, prefix, after string, f func(key string, at time.Time) error) error {
 	in := &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: &prefix, StartAfter: optional(after), RequestPayer: b.payer()}
-	for range maxPages {
+	last := after
+	for {
 		out, err := b.api.ListObjectsV2(ctx, in)
 		if err != nil {
 			return err
 		}
 		for _, o := range out.Contents {
-			if err := f(aws.ToString(o.Key)); err != nil {
+			key := aws.ToString(o.Key)
+			if key <= last {
+				return errorf(sink.ErrConfig, "the server's listing is not in order, or begins again with its next page: this package needs ListObjectsV2 as S3 has it (directory buckets do not)")
+			}
+			last = key
+			if err := f(key, aws.ToTime(o.LastModified)); err != nil {
 				return err
 			}
 		}
 		if !aws.ToBool(out.IsTruncated) || aws.ToString(out.NextContinuationToken) == "" {
 			return nil
 		}
+		if len(out.Contents) == 0 && aws.ToString(out.NextContinuationToken) == aws.ToString(in.ContinuationToken) {
+			return errorf(sink.ErrConfig, "the server's listing does not end: it answers a page with the same page")
+		}
 		in.ContinuationToken = out.NextContinuationToken
 	}
-	return fmt.Errorf("%w objects: more than %d thousand", errTooMany, maxPages)
 }
 
 // listUploads calls f for uploads whose key begins with prefix. Pages are turned by the key alone: one server refuses both markers of its own answer. So

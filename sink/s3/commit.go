@@ -43,12 +43,18 @@ func (c *committer) commit(ctx context.Context, d sink.Committable) error {
 	if err != nil {
 		return err
 	}
+	if r.Manifest != "" && r.Files[0].Staged != "" {
+		// A staged object that outlived its Commit would be copied once more, after Compact has deleted the copy: the sweep takes it.
+		if o, ok, err := b.head(ctx, r.Manifest); err == nil && ok && o.token == r.Token {
+			return c.each(ctx, r.Files, func(f *fileReceipt) error { return b.remove(ctx, f.Staged) })
+		}
+	}
 	err = c.each(ctx, r.Files, func(f *fileReceipt) error { return c.visible(ctx, b, f) })
 	if err != nil {
-		// Files of an old checkpoint may have been taken away since, by a retention of the lake: the manifest, which came after all of them, still
-		// says that they were there.
-		if r.Manifest != "" && classify(err) == sink.ErrLost {
-			if _, o, ok, merr := b.get(ctx, r.Manifest); merr == nil && ok && o.token == r.Token {
+		// Files of an old checkpoint may have been taken away since, by Compact or a retention of the lake: the manifest, which came after all of them,
+		// still says that they were there.
+		if r.Manifest != "" {
+			if o, ok, merr := b.head(ctx, r.Manifest); merr == nil && ok && o.token == r.Token {
 				return nil
 			}
 		}

@@ -17,6 +17,7 @@ type committer struct {
 	lane    sink.Lane
 	names   names
 	targets []*target
+	letters *target // nil: there was no letter yet
 
 	gen    sink.Generation // that Open was called for
 	opened bool
@@ -28,6 +29,7 @@ type committer struct {
 	tick   uint64  // orders files by their last row
 	broken error   // why the current checkpoint can only be discarded
 	folder []byte
+	saw    []saw // event times of the current checkpoint
 
 	kept       []kept // of Upsert: batches whose rows are in no file yet
 	keptBytes  int
@@ -72,6 +74,9 @@ func (c *committer) write(ctx context.Context, b *changelog.Batch) error {
 	tg := c.targets[i]
 	if err := c.judge(tg, b.Changes); err != nil {
 		return err
+	}
+	if tg.eventTime >= 0 {
+		c.observe(tg, b.Changes)
 	}
 	if c.s.o.Kind == Upsert {
 		return c.keep(ctx, tg, b)
@@ -232,7 +237,7 @@ func (c *committer) prepare(ctx context.Context, cut sink.Cut) (sink.Committable
 			return sink.Committable{}, err
 		}
 	}
-	out := sink.Committable{Sink: c.lane.Sink, Generation: c.gen.ID, Checkpoint: cut.Checkpoint, Version: receiptVersion, From: cut.From, To: cut.To}
+	out := sink.Committable{Sink: c.lane.Sink, Generation: c.gen.ID, Checkpoint: cut.Checkpoint, Version: c.receiptVersion(), From: cut.From, To: cut.To}
 	var err error
 	if out.Data, err = c.receipt(ctx, cut); err != nil {
 		return sink.Committable{}, err
@@ -282,6 +287,7 @@ func (c *committer) forget() {
 	}
 	clear(c.kept)
 	c.work, c.stop, c.open, c.done, c.kept, c.keptBytes = nil, nil, nil, nil, c.kept[:0], 0
+	c.saw = c.saw[:0]
 }
 
 // spoil ends the current checkpoint after err. An upload that is gone was mostly swept by a successor, and a lane that is told to try again would take

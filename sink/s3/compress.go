@@ -3,6 +3,7 @@ package s3
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -16,6 +17,16 @@ func (c Compression) extension() string {
 		return ".zst"
 	}
 	return ""
+}
+
+// compressionOf is that of a file, by its name.
+func compressionOf(key string) Compression {
+	for _, c := range []Compression{Gzip, Zstd} {
+		if strings.HasSuffix(key, c.extension()) {
+			return c
+		}
+	}
+	return Uncompressed
 }
 
 // compressor is a writer that can be used for one file after another.

@@ -9,7 +9,7 @@
 // size follows the bridge's checkpoint interval: minutes rather than seconds for a lake.
 //
 //	PREFIX/TABLE/[COLUMN=VALUE/...]BRIDGE.SINK.p0-7.gGENERATION.cCHECKPOINT.SEQUENCE.RANDOM.jsonl.gz
-//	PREFIX/_flinksink/...   fences, long receipts, manifests, stored checkpoints
+//	PREFIX/_flinksink/...   fences, long receipts, manifests, dead letters, merged files, stored checkpoints
 //	PREFIX/_staging/...     of mode Rename
 //
 // # Guarantees
@@ -26,6 +26,15 @@
 //
 // By default only tables that insert are taken. [Changelog] writes every change as a row with its kind and position, [Upsert] the last change of each key
 // in a file. A column that the source did not send is refused: a file holds whole rows.
+//
+// # Dead letters
+//
+// The sink keeps dead letters: a file of their own in each checkpoint that has some, of JSON lines, visible with it. [Reader.DeadLetters] reads them.
+//
+// # Beside the bridge
+//
+// [Compact] merges small files of old checkpoints for readers by manifest. [Success] marks folders whose time is over with _SUCCESS. Both are
+// functions that a timer or an operator calls, from anywhere.
 //
 // # Required settings
 //
@@ -45,10 +54,5 @@
 // [sink.ErrUncertain] and is tried again with alarms; mode Rename does not have that, as a copy is one step there.
 //
 // What stays for ever: a fence of some bytes for each generation, a receipt of each checkpoint with more than about a hundred files or a
-// thousand parts, and manifests. Fences of a bridge that is over can be deleted with its folder under _flinksink/.
-//
-// # Not covered
-//
-// Merging small files of old checkpoints; marks of closed time partitions (_SUCCESS); dead letters, which need a sink that keeps them, such as postgres,
-// beside this one.
+// thousand parts, manifests, and what was merged by which call of Compact. Fences of a bridge that is over can be deleted with its folder under _flinksink/.
 package s3

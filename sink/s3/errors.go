@@ -41,7 +41,7 @@ func tell(err error) error {
 			text += fmt.Sprintf(" (%d)", status)
 		}
 		if code := api.ErrorCode(); classOfCode(code) == sink.ErrConfig && api.ErrorMessage() != "" {
-			text += ": " + api.ErrorMessage()
+			text += ": " + withoutFolders(api.ErrorMessage())
 		}
 		if api.ErrorCode() == "RequestTimeTooSkewed" {
 			text += ": the clock of this host differs from the server's by too much; set it"
@@ -54,6 +54,18 @@ func tell(err error) error {
 		text += innermost(err).Error()
 	}
 	return &cause{text, err}
+}
+
+// withoutFolders takes the folders of a key out of a server's message, as brief does: AccessDenied names the whole resource. Where a key ends nobody can
+// say, so everything goes from the first slash of the resource to the last.
+func withoutFolders(message string) string {
+	begin := max(strings.Index(message, ":s3:::"), 0)
+	first := strings.IndexByte(message[begin:], '/')
+	last := strings.LastIndexByte(message, '/')
+	if first < 0 || begin+first == last {
+		return message
+	}
+	return message[:begin+first] + "/..." + message[last:]
 }
 
 func innermost(err error) error {

@@ -53,6 +53,8 @@ func TestClassify(t *testing.T) {
 		{answered(404, "NoSuchBucket", ""), sink.ErrConfig},
 		{answered(403, "AccessDenied", ""), sink.ErrConfig},
 		{answered(403, "", ""), sink.ErrConfig},
+		{answered(403, "AccessDenied", `User: arn:aws:sts::1:assumed-role/bridge/session is not authorized to perform: s3:PutObject on resource: "arn:aws:s3:::lake/raw/country=secret Y/name=secret/x.jsonl" because no policy allows it`), sink.ErrConfig},
+		{answered(400, "InvalidArgument", "Object name contains unsupported characters: raw/country=secret/a b"), sink.ErrConfig},
 		{answered(403, "InvalidAccessKeyId", ""), sink.ErrConfig},
 		{answered(403, "SignatureDoesNotMatch", ""), sink.ErrConfig},
 		{answered(301, "PermanentRedirect", ""), sink.ErrConfig},

@@ -68,8 +68,7 @@ func (c *committer) fileFor(ctx context.Context, tg *target) (*file, error) {
 	}
 	c.seq++
 	token := newToken()
-	layout := c.s.o.Format.Layout()
-	name := c.names.file(c.gen.Partitions, c.gen.ID, c.last+1, c.seq, token[:8], layout.Extension+c.s.o.Compression.extension())
+	name := c.names.file(c.gen.Partitions, c.gen.ID, c.last+1, c.seq, token[:8], tg.layout.Extension+c.s.o.Compression.extension())
 	f := &file{c: c, target: tg, folder: string(c.folder), key: path.Join(c.s.prefix, string(c.folder), name), token: token, used: c.tick, hash: sha256.New()}
 	f.at = f.key
 	if c.s.o.Mode == Rename {
@@ -286,7 +285,7 @@ func (tg *target) content(s *Sink) string {
 	case Zstd:
 		return "application/zstd"
 	}
-	return s.o.Format.Layout().ContentType
+	return tg.layout.ContentType
 }
 
 // createUpload begins an upload. The metadata that is given here is the object's once it is completed: the proof of whose it is.

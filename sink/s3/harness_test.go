@@ -20,6 +20,7 @@ import (
 
 	"github.com/flinksink/flinksink/changelog"
 	flinkjson "github.com/flinksink/flinksink/changelog/format/json"
+	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/s3"
 	"github.com/flinksink/flinksink/sink/sinktest"
 )
@@ -63,6 +64,19 @@ func harness(e *env, o s3.Options) sinktest.Harness {
 				out = append(out, sinktest.Row{ID: row.ID, V: row.V})
 			}
 			return out, err
+		},
+		Letters: func(ctx context.Context) (out []sink.DeadLetter, err error) {
+			r, err := s3.NewReader(e.api, e.bucket, "lake", nil)
+			if err != nil {
+				return nil, err
+			}
+			for l, err := range r.DeadLetters(ctx) {
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, l.DeadLetter())
+			}
+			return out, nil
 		},
 		Leftovers: func(context.Context) ([]string, error) {
 			var left []string

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -25,6 +26,11 @@ type Manifest struct {
 	From       []Offset          `json:"from"`
 	To         []Offset          `json:"to"`
 	Files      []ManifestFile    `json:"files"`
+	Letters    []ManifestFile    `json:"letters,omitempty"`     // of messages that were set aside, without a table
+	EventTimes []EventTime       `json:"event_times,omitempty"` // with Options.EventTime
+
+	Compaction int64  `json:"-"` // of what [Compact] made: its number; Generation, Checkpoint, From and To are not set then. 0: a checkpoint
+	Key        string `json:"-"` // of the object that says all this
 }
 
 // Offset is a position in a topic: the next offset to read.
@@ -41,6 +47,8 @@ type ManifestFile struct {
 	Rows   int64  `json:"rows"`
 	Size   int64  `json:"size"` // bytes, as they are stored
 	SHA256 string `json:"sha256"`
+	// Folder is where the rows would be, below the prefix, of a file that [Compact] made; of others it is in Key.
+	Folder string `json:"folder,omitempty"`
 }
 
 func offsets(ps []changelog.Position) []Offset {
@@ -53,9 +61,14 @@ func offsets(ps []changelog.Position) []Offset {
 
 // manifest writes the manifest of a checkpoint whose files are all visible.
 func (c *committer) manifest(ctx context.Context, b *bucket, r *receipt, d sink.Committable) error {
-	m := Manifest{Format: manifestVersion, Bridge: r.Bridge, Sink: d.Sink, Generation: d.Generation, Checkpoint: d.Checkpoint, From: offsets(d.From), To: offsets(d.To)}
+	m := Manifest{Format: manifestVersion, Bridge: r.Bridge, Sink: d.Sink, Generation: d.Generation, Checkpoint: d.Checkpoint, From: offsets(d.From), To: offsets(d.To), EventTimes: r.EventTimes}
 	for _, f := range r.Files {
-		m.Files = append(m.Files, ManifestFile{f.Table, f.Key, f.Rows, f.Size, f.SHA256})
+		file := ManifestFile{Table: f.Table, Key: f.Key, Rows: f.Rows, Size: f.Size, SHA256: f.SHA256}
+		if f.Table == "" {
+			m.Letters = append(m.Letters, file)
+			continue
+		}
+		m.Files = append(m.Files, file)
 	}
 	body, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -87,10 +100,14 @@ func parseManifest(body []byte) (*Manifest, error) {
 	if m.Format != manifestVersion {
 		return nil, fmt.Errorf("it is in version %d of the format, and this release reads version %d", m.Format, manifestVersion)
 	}
-	for _, f := range m.Files {
+	return m, sound(append(slices.Clip(m.Files), m.Letters...))
+}
+
+func sound(files []ManifestFile) error {
+	for _, f := range files {
 		if f.Key == "" || f.SHA256 == "" || f.Size < 0 || f.Rows < 0 {
-			return nil, errors.New("it is damaged: a file has no name, size or hash")
+			return errors.New("it is damaged: a file has no name, size or hash")
 		}
 	}
-	return m, nil
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -96,6 +97,9 @@ type Options struct {
 	// Manifest writes an object for each checkpoint that names all its files, after all of them are visible. [Reader] reads by it, so that it
 	// sees all of a checkpoint or nothing. Defaults to false.
 	Manifest bool
+	// EventTime is a column of DATE, TIMESTAMP or TIMESTAMP_LTZ, that every table has. Its greatest value of each source partition goes into
+	// the manifests, for [Success]. Needs Manifest. Defaults to none.
+	EventTime string
 	// Settings go with every object.
 	Settings Settings
 }
@@ -151,6 +155,9 @@ func New(client *s3.Client, bucketName, prefix string, o *Options) (*Sink, error
 	if s.o.MaxFileBytes < 0 || s.o.MaxFileRows < 0 || s.o.MaxOpenFiles < 0 || s.o.Uploads < 0 || s.o.Uploads > maxUploadsAtATime {
 		bad("Options.MaxFileBytes, MaxFileRows, MaxOpenFiles and Uploads must not be negative, and Uploads not be above %d", maxUploadsAtATime)
 	}
+	if s.o.EventTime != "" && !s.o.Manifest {
+		bad("Options.EventTime is set, and its times go into manifests: set Options.Manifest")
+	}
 	if s.o.Compression != Uncompressed && s.o.Format.Layout().Compressed {
 		bad("Options.Compression is set, and files of this format compress their own blocks: leave it out, and set the format's own")
 	}
@@ -190,7 +197,7 @@ func place(client *s3.Client, bucketName, prefix string) error {
 	return errors.Join(errs...)
 }
 
-func orDefault[N int | int64](n, byDefault N) N {
+func orDefault[N int | int64 | time.Duration](n, byDefault N) N {
 	if n == 0 {
 		return byDefault
 	}

@@ -10,7 +10,9 @@ import (
 	"io"
 	"iter"
 	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -32,6 +34,9 @@ type ReaderOptions struct {
 	// checkpoint may have a lower number: who reads on with several lanes remembers the manifests that he has seen. Defaults to none.
 	AfterGeneration sink.GenerationID
 	AfterCheckpoint sink.CheckpointID
+	// Original gives checkpoints as they were written, without what [Compact] made of them. After implies it. Who reads on, and so must not see
+	// merged rows again, has to be quicker than CompactOptions.DeleteAfter: files that are gone are ErrLost.
+	Original bool
 	// RequesterPays is that of Settings.
 	RequesterPays bool
 }
@@ -53,42 +58,105 @@ func NewReader(client *s3.Client, bucketName, prefix string, o *ReaderOptions) (
 	return r, nil
 }
 
-// Manifests goes through the committed checkpoints, by sink, generation and checkpoint. It ends with the first error.
+// Manifests goes through the committed checkpoints, by sink, generation and checkpoint, and before those of a sink through what [Compact] made of the
+// rest. All together their files have each row once. It ends with the first error.
 func (r *Reader) Manifests(ctx context.Context) iter.Seq2[*Manifest, error] {
 	return func(yield func(*Manifest, error) bool) {
 		stop := errors.New("stop")
-		prefix, after := path.Join(r.prefix, ownFolder)+"/", ""
-		if r.o.Bridge != "" {
-			n := newNames(r.prefix, r.o.Bridge, r.o.Sink)
-			prefix = n.own("manifest") + "/"
-			if r.o.AfterGeneration != 0 {
-				after = n.own("manifest", numbered(r.o.AfterGeneration, r.o.AfterCheckpoint)+"~")
-			}
-		}
-		err := r.b.list(ctx, prefix, after, func(key string) error {
-			if path.Base(path.Dir(key)) != "manifest" || !strings.HasSuffix(key, ".json") {
-				return nil
-			}
-			body, _, ok, err := r.b.get(ctx, key)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				return nil // taken away since the listing
-			}
-			m, err := parseManifest(body)
-			if err != nil {
-				return errorf(sink.ErrConfig, "manifest %s: %w", brief(key), err)
-			}
+		w := walk{r: r, original: r.o.Original || r.o.AfterGeneration != 0, logs: map[string]*compactions{}}
+		w.yield = func(m *Manifest) error {
 			if !yield(m, nil) {
 				return stop
 			}
 			return nil
-		})
+		}
+		err := w.run(ctx)
 		if err != nil && err != stop {
 			yield(nil, wrap(ctx, "read", r.o.Sink, r.o.Bridge, classify(err), err))
 		}
 	}
+}
+
+// walk is one pass of Manifests. It relies on the order of listings: a sink's log of compactions comes before its manifests.
+type walk struct {
+	r        *Reader
+	original bool
+	logs     map[string]*compactions // by the sink's own folder
+	yield    func(*Manifest) error
+}
+
+func (w *walk) run(ctx context.Context) error {
+	r := w.r
+	if r.o.Bridge == "" {
+		return r.b.listAll(ctx, path.Join(r.prefix, ownFolder)+"/", "", func(key string, _ time.Time) error { return w.key(ctx, key) })
+	}
+	n, after := newNames(r.prefix, r.o.Bridge, r.o.Sink), ""
+	if !w.original {
+		if err := r.b.listAll(ctx, n.own(compactionFolder)+"/", "", func(key string, _ time.Time) error { return w.key(ctx, key) }); err != nil {
+			return err
+		}
+	}
+	if r.o.AfterGeneration != 0 {
+		after = n.own(manifestFolder, numbered(r.o.AfterGeneration, r.o.AfterCheckpoint)+"~")
+	}
+	return r.b.listAll(ctx, n.own(manifestFolder)+"/", after, func(key string, _ time.Time) error { return w.key(ctx, key) })
+}
+
+func (w *walk) key(ctx context.Context, key string) error {
+	dir, kind, file, ok := ownKey(w.r.prefix, key)
+	log := w.logs[dir]
+	if log == nil {
+		log = &compactions{}
+	}
+	switch name, isJSON := strings.CutSuffix(file, ".json"); {
+	case !ok || !isJSON:
+	case kind == compactionFolder && !w.original:
+		if n, ok := entryNumber(file); ok {
+			log.last = max(log.last, n)
+			w.logs[dir] = log
+		}
+	case kind == manifestFolder:
+		if log.last > 0 && log.replaced == nil {
+			var err error
+			if log, err = w.log(ctx, dir, log.last); err != nil {
+				return err
+			}
+		}
+		if log.replaced[name] {
+			return nil
+		}
+		return w.manifest(ctx, key)
+	}
+	return nil
+}
+
+func (w *walk) log(ctx context.Context, dir string, last int64) (*compactions, error) {
+	log, err := w.r.b.readLog(ctx, dir, last)
+	if err != nil {
+		return nil, err
+	}
+	clear(w.logs) // sinks before this one are done
+	w.logs[dir] = log
+	for _, c := range slices.Backward(log.live) {
+		if err := w.yield(c.manifest(path.Join(dir, compactionFolder, entryName(c.Number)+".json"))); err != nil {
+			return nil, err
+		}
+	}
+	log.live = nil
+	return log, nil
+}
+
+func (w *walk) manifest(ctx context.Context, key string) error {
+	body, _, ok, err := w.r.b.get(ctx, key)
+	if err != nil || !ok { // taken away since the listing
+		return err
+	}
+	m, err := parseManifest(body)
+	if err != nil {
+		return errorf(sink.ErrConfig, "manifest %s: %w", brief(key), err)
+	}
+	m.Key = key
+	return w.yield(m)
 }
 
 // Open opens a file of a manifest for reading, without its compression. Read returns an error instead of io.EOF where the content is not what the
@@ -103,14 +171,7 @@ func (r *Reader) Open(ctx context.Context, f ManifestFile) (io.ReadCloser, error
 		return nil, wrap(ctx, "read", r.o.Sink, r.o.Bridge, class, err)
 	}
 	raw := &verified{r: out.Body, hash: sha256.New(), want: f}
-	c := Uncompressed
-	switch {
-	case strings.HasSuffix(f.Key, Gzip.extension()):
-		c = Gzip
-	case strings.HasSuffix(f.Key, Zstd.extension()):
-		c = Zstd
-	}
-	plain, done, err := decompressed(c, raw)
+	plain, done, err := decompressed(compressionOf(f.Key), raw)
 	if err != nil {
 		out.Body.Close()
 		return nil, wrap(ctx, "read", r.o.Sink, r.o.Bridge, sink.ErrLost, err)

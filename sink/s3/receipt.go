@@ -14,17 +14,25 @@ import (
 )
 
 // receiptVersion is that of a committable's bytes. A change that an older release would misread raises it; every older version stays readable, and
-// testdata has one of each.
-const receiptVersion = 1
+// testdata has one of each. Version 2 has EventTimes; a receipt without them is of version 1, which older releases read.
+const receiptVersion = 2
+
+func (c *committer) receiptVersion() int {
+	if len(c.saw) > 0 {
+		return receiptVersion
+	}
+	return 1
+}
 
 // receipt is what another process needs to commit or abort: JSON, which people can read too. Keys are whole, so that a sink with other settings
 // commits it all the same.
 type receipt struct {
-	Bridge   string        `json:"bridge"`
-	Bucket   string        `json:"bucket"`
-	Token    string        `json:"token"`
-	Manifest string        `json:"manifest,omitempty"` // key
-	Files    []fileReceipt `json:"files,omitempty"`
+	Bridge     string        `json:"bridge"`
+	Bucket     string        `json:"bucket"`
+	Token      string        `json:"token"`
+	Manifest   string        `json:"manifest,omitempty"` // key
+	Files      []fileReceipt `json:"files,omitempty"`
+	EventTimes []EventTime   `json:"event_times,omitempty"`
 
 	// A long receipt is an object, and these few say which.
 	Object string `json:"object,omitempty"`
@@ -33,7 +41,7 @@ type receipt struct {
 
 // fileReceipt is one file: either an upload that waits to be completed, or a staged object that waits to be copied.
 type fileReceipt struct {
-	Table       string        `json:"table"`
+	Table       string        `json:"table"` // "": of dead letters
 	Key         string        `json:"key"`
 	Token       string        `json:"token"`
 	Rows        int64         `json:"rows"`
@@ -49,7 +57,7 @@ type fileReceipt struct {
 // receipt returns the bytes of the prepared checkpoint's receipt. What is too long for the store goes into an object, before Prepare looks whether the
 // generation is alive, as all else.
 func (c *committer) receipt(ctx context.Context, cut sink.Cut) ([]byte, error) {
-	r := receipt{Bridge: c.lane.Bridge, Bucket: c.s.b.name, Token: newToken()}
+	r := receipt{Bridge: c.lane.Bridge, Bucket: c.s.b.name, Token: newToken(), EventTimes: c.eventTimes()}
 	if c.s.o.Manifest {
 		r.Manifest = c.names.own("manifest", numbered(c.gen.ID, cut.Checkpoint)+"-"+r.Token[:8]+".json")
 	}
@@ -82,8 +90,8 @@ func (c *committer) removeReceipt(ctx context.Context, d sink.Committable) {
 
 // parseReceipt reads a committable's bytes, and those of the object that a short one names.
 func parseReceipt(version int, data []byte) (*receipt, error) {
-	if version != receiptVersion {
-		return nil, errorf(sink.ErrConfig, "the committable is in version %d of the format, and this release reads version %d: use the release that wrote it, or a newer one", version, receiptVersion)
+	if version < 1 || version > receiptVersion {
+		return nil, errorf(sink.ErrConfig, "the committable is in version %d of the format, and this release reads versions 1 to %d: use the release that wrote it, or a newer one", version, receiptVersion)
 	}
 	r := &receipt{}
 	d := json.NewDecoder(bytes.NewReader(data))

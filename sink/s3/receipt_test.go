@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -21,6 +22,12 @@ func TestReceipt_Fixtures(t *testing.T) {
 		"v1-rename.json": {Bridge: "orders", Bucket: "lake", Token: "0123456789abcdef0123456789abcdef", Files: []fileReceipt{{
 			Table: "orders", Key: "p/orders/orders.lake.p0-3.g7.c12.1.89abcdef.parquet", Token: "89abcdef89abcdef89abcdef89abcdef", Rows: 3, Size: 120, SHA256: strings.Repeat("ab", 32),
 			Staged: "p/_staging/orders/lake/7/orders/orders.lake.p0-3.g7.c12.1.89abcdef.parquet", ETag: `"e2"`}}},
+		"v2-letters.json": {Bridge: "orders", Bucket: "lake", Token: "0123456789abcdef0123456789abcdef", Files: []fileReceipt{
+			{Table: "orders", Key: "p/orders/day=2026-11-30/orders.lake.p0-3.g7.c12.1.89abcdef.jsonl", Token: "89abcdef89abcdef89abcdef89abcdef", Rows: 3, Size: 120, SHA256: strings.Repeat("ab", 32),
+				Upload: "upload-1", Parts: []partReceipt{{ETag: `"e1"`}}},
+			{Key: "p/_flinksink/orders/lake/letter/orders.lake.p0-3.g7.c12.2.89abcdef.jsonl", Token: "89abcdef89abcdef89abcdef89abcdef", Rows: 1, Size: 12, SHA256: strings.Repeat("cd", 32),
+				Upload: "upload-2", Parts: []partReceipt{{ETag: `"e2"`}}}},
+			EventTimes: []EventTime{{"orders", "orders", 3, time.Date(2026, 11, 30, 1, 2, 3, 4e6, time.UTC)}}},
 		"v1-object.json": {Bridge: "orders", Bucket: "lake", Token: "0123456789abcdef0123456789abcdef", Object: "p/_flinksink/orders/lake/receipt/000000000007-000000000012-01234567", SHA256: strings.Repeat("cd", 32)},
 	}
 	files, err := filepath.Glob("testdata/receipt/*.json")
@@ -32,7 +39,7 @@ func TestReceipt_Fixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := parseReceipt(1, b)
+		got, err := parseReceipt(int(filepath.Base(f)[1]-'0'), b)
 		if err != nil {
 			t.Errorf("%s: %v", f, err)
 			continue
@@ -51,8 +58,8 @@ func TestReceipt_Refuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parseReceipt(2, good); sink.ClassOf(err) != sink.ErrConfig {
-		t.Errorf("version 2: %v", err)
+	if _, err := parseReceipt(3, good); sink.ClassOf(err) != sink.ErrConfig {
+		t.Errorf("version 3: %v", err)
 	}
 	for what, b := range map[string]string{
 		"empty":                "",

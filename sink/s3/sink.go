@@ -26,6 +26,8 @@ var (
 	_ sink.Sink      = (*Sink)(nil)
 	_ sink.Committer = (*committer)(nil)
 	_ sink.Spiller   = spiller{}
+
+	_ sink.DeadLetterKeeper = (*committer)(nil)
 )
 
 // Guarantee states what the mode gives.

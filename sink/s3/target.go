@@ -9,13 +9,15 @@ import (
 
 // target is where the rows of one table go.
 type target struct {
-	table  *changelog.Table
-	out    *changelog.Table // as the files have it: with the columns of Kind
-	format TableFormat
-	parts  []partitioner
-	folder string // of the table, below the prefix, with a slash
-	front  int    // how many columns of out stand before those of table
-	row    changelog.Row
+	table     *changelog.Table
+	out       *changelog.Table // as the files have it: with the columns of Kind
+	format    TableFormat
+	layout    Layout
+	parts     []partitioner
+	folder    string // of the table, below the prefix, with a slash
+	eventTime int    // column; -1: none
+	front     int    // how many columns of out stand before those of table
+	row       changelog.Row
 }
 
 // The columns that Changelog and Upsert put in front.
@@ -25,7 +27,10 @@ var frontColumns = [...]struct{ name, typ string }{
 
 // newTarget checks that a table can be written, before the first row.
 func (s *Sink) newTarget(t *changelog.Table) (*target, error) {
-	tg := &target{table: t, out: t, folder: escape(t.Name) + "/"}
+	tg := &target{table: t, out: t, layout: s.o.Format.Layout(), eventTime: -1, folder: escape(t.Name) + "/"}
+	if t.Name == "" {
+		return nil, errors.New("a table has no name")
+	}
 	if err := t.Schema.Validate(); err != nil {
 		return nil, err
 	}
@@ -45,6 +50,14 @@ func (s *Sink) newTarget(t *changelog.Table) (*target, error) {
 	var err error
 	if tg.parts, err = newPartitioners(s.o.PartitionBy, t.Schema); err != nil {
 		errs = append(errs, err)
+	}
+	if s.o.EventTime != "" {
+		tg.eventTime = t.Schema.Index(s.o.EventTime)
+		if tg.eventTime < 0 {
+			errs = append(errs, fmt.Errorf("Options.EventTime names column %q, which the table does not have", s.o.EventTime))
+		} else if k := t.Schema.Columns[tg.eventTime].Type.Root.ValueKind(); k != changelog.KindDate && k != changelog.KindTimestamp && k != changelog.KindTimestampLTZ {
+			errs = append(errs, fmt.Errorf("Options.EventTime names column %q of type %s: it takes DATE, TIMESTAMP and TIMESTAMP_LTZ", s.o.EventTime, &t.Schema.Columns[tg.eventTime].Type))
+		}
 	}
 	if s.o.Kind != AppendOnly {
 		for _, p := range tg.parts {

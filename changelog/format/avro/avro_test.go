@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/internal/rowtext"
@@ -219,6 +222,25 @@ func TestDecode_Bombs(t *testing.T) {
 
 // FuzzDecode holds what a decoder promises whatever comes: one row or an error; what is no guess is the same with leniency; and a row that was
 // read is read again from what an encoder makes of it.
+// A long array takes the memory of its values about twice (three times with -race), and not that of every size on the way there.
+func TestDecode_LongArrayMemory(t *testing.T) {
+	const elements = 1 << 20
+	message := binary.AppendVarint(nil, elements)
+	message = append(append(message, bytes.Repeat([]byte{1}, elements)...), 0)
+	p := payloadOf(t, nil, "a ARRAY<BOOLEAN NOT NULL> NOT NULL")
+	d := decoderOf(t, p)
+	b := changelog.NewBatch(p.Table)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := d.DecodePayload(b, message, nil); err != nil || len(b.Changes[0].Row[0].Elems()) != elements {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took, most := after.TotalAlloc-before.TotalAlloc, uint64(elements*4*unsafe.Sizeof(changelog.Value{})); took > most {
+		t.Errorf("%d bytes, want at most %d", took, most)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, name := range []string{"avro.jsonl", "avro-more.jsonl", "avro-json.jsonl"} {
 		file, err := os.Open(filepath.Join("..", "..", "..", "testdata", "flink", "odd", name))

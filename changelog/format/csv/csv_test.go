@@ -86,6 +86,7 @@ func TestNewDecoder_Refuses(t *testing.T) {
 		{map[string]string{"disable-quote-character": "yes"}, []string{"a INT"}, "'true' or 'false'"},
 		{map[string]string{"field-delimeter": ";"}, []string{"a INT"}, "csv: unknown option 'field-delimeter'; the nearest that the format has is 'field-delimiter'"},
 		{map[string]string{"fail-on-missing-field": "true"}, []string{"a INT"}, "unknown option"},
+		{map[string]string{"trim-spaces": "true"}, []string{"a INT"}, "option 'trim-spaces' came with Flink 2.3 and is not supported here; drop it if"},
 		{nil, []string{"a MAP<STRING, INT>"}, "column a: CSV has no type MAP<STRING, INT>"},
 		{nil, []string{"a ARRAY<ARRAY<INT>>"}, "column a"},
 		{nil, []string{"a ROW<x INT, y ROW<z INT>>"}, "column a"},

@@ -11,10 +11,13 @@
 // UTF-16, or the escape character, or without one a backslash; numbers and booleans are never quoted. DECIMALs have all digits of their scale, whatever 'write-bigdecimal-in-scientific-notation'
 // says, and so do Flink's. ARRAYs and ROWs are one cell, their elements between 'array-element-delimiter'; they hold no others.
 //
+// Some texts are not read as they were written, by Flink and here: one that is the 'null-literal', and in the first column one that begins with
+// U+FEFF, which is taken for a mark, or with U+0000, for which the message is taken for UTF-16.
+//
 // # NULL
 //
 // NULL is what 'null-literal' says. Without the option NULL and the empty text are both written as nothing, and nothing is read as
-// an empty text: Flink cannot read the NULLs it wrote in columns of other types. 'null-literal' = ” makes both NULL. What an ARRAY
+// an empty text: Flink cannot read the NULLs it wrote in columns of other types. An empty 'null-literal' makes both NULL. What an ARRAY
 // is that was written as nothing is not known: it is read as one without elements, a ROW as NULL. A BOOLEAN that was written as nothing is
 // read as FALSE, by Flink and here.
 //

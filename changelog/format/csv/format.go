@@ -82,6 +82,8 @@ func (f Format) options(m map[string]string) (options, error) {
 			o.ignoreErrors, err = flinkjson.Flag(f.Name(), name, value)
 		case "write-bigdecimal-in-scientific-notation":
 			_, err = flinkjson.Flag(f.Name(), name, value) // no effect in Flink 2.2
+		case "allow-trailing-comma", "empty-string-as-null", "fail-on-missing-columns", "ignore-trailing-unmappable", "trim-spaces":
+			err = fmt.Errorf("%s: option '%s' came with Flink 2.3 and is not supported here; drop it if the messages do not need it", f.Name(), name)
 		default:
 			err = flinkjson.UnknownOption(f.Name(), name, optionNames)
 		}

@@ -16,7 +16,7 @@ import (
 //
 // With SourceTypes, columns of DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ take whole numbers in the unit of Time, and ISO texts with a zone;
 // DECIMAL columns take what Decimal says and Debezium's VariableScaleDecimal; BOOLEAN columns take 0 and 1. Texts and numbers in
-// Flink's own forms are read as ever. Where the message has Connect's schema ('debezium-json.schema-include' = 'true'), the names in it
+// Flink's own forms are read as ever, but for texts of a DECIMAL that is DecimalPrecise. Where the message has Connect's schema ('debezium-json.schema-include' = 'true'), the names in it
 // (io.debezium.time.MicroTimestamp, org.apache.kafka.connect.data.Decimal, …) decide, field by field, and not the settings here.
 type SourceTypes struct {
 	Time    TimePrecision   // the connector's time.precision.mode
@@ -225,10 +225,8 @@ func zoned(t *changelog.Type, text string, dst *changelog.Value) bool {
 	if t.Root == changelog.RootDate {
 		at, err := time.Parse("2006-01-02Z07:00", text)
 		if err == nil {
-			*dst = changelog.DateValue(at.Unix() / 86400)
-			if at.Unix() < 0 && at.Unix()%86400 != 0 {
-				*dst = changelog.DateValue(at.Unix()/86400 - 1)
-			}
+			year, month, day := at.Date()
+			*dst = changelog.DateValue(changelog.DaysOf(int64(year), int(month), day))
 		}
 		return err == nil
 	}

@@ -45,6 +45,19 @@ func FuzzSourceTypes(f *testing.F) {
 	})
 }
 
+// A date with a zone is the day that it says, not that of its midnight in UTC.
+func TestZonedDate(t *testing.T) {
+	date := changelog.Type{Root: changelog.RootDate}
+	for text, want := range map[string]int64{
+		"1970-01-02Z": 1, "1970-01-02+01:00": 1, "1970-01-02-11:00": 1, "1969-12-31+14:00": -1, "0001-01-01Z": changelog.DaysOf(1, 1, 1), "9999-12-31-01:00": changelog.DaysOf(9999, 12, 31),
+	} {
+		var v changelog.Value
+		if !zoned(&date, text, &v) || v.Date() != want {
+			t.Errorf("%s: %d, want %d", text, v.Date(), want)
+		}
+	}
+}
+
 func TestExactDecimal(t *testing.T) {
 	typ := changelog.Type{Root: changelog.RootDecimal, Precision: 38, Scale: 4}
 	for _, c := range []struct {

@@ -14,9 +14,9 @@
 //
 // Decoders and encoders agree with Flink 2.2. A column is a field of the same name; fields without a column are left out. A field that is
 // absent is NULL in proto2. In proto3 a scalar, also one that is optional or in a oneof, is its default and never NULL; messages, repeated fields
-// and maps are NULL. With 'read-default-values' everything has a default. An enum is its name in a text column and its number in an INT. NULL is written as
-// an absent field; inside an ARRAY or MAP, where nothing can be absent, as the type's default, a text as 'write-null-string-literal'. Where several
-// columns of a oneof are set, the last one is written.
+// and maps are NULL. With 'read-default-values' everything has a default, and in proto3 so it has before Flink 1.20. An enum is its name in a
+// text column and its number in an INT. NULL is written as an absent field; inside an ARRAY or MAP, where nothing can be absent, as the type's
+// default, a text as 'write-null-string-literal'. Where several columns of a oneof are set, the last one is written.
 //
 // # Guesses
 //
@@ -37,5 +37,5 @@
 //
 // # Not covered
 //
-// Flink before 1.20, where a proto3 message, repeated field or map that is absent has a default too. Columns of proto2 groups are ROWs, which Flink cannot do.
+// Columns of proto2 groups are ROWs, which Flink cannot do.
 package protobuf

@@ -99,6 +99,8 @@ func newCodec(p changelog.Payload) (codec, error) {
 			default:
 				errs = append(errs, errors.New("raw: option 'endianness' must be 'big-endian' or 'little-endian'"))
 			}
+		case "line-delimiter":
+			errs = append(errs, errors.New("raw: option 'line-delimiter' came with Flink 2.1.3 and is not supported here; drop it if each message is one row"))
 		default:
 			errs = append(errs, fmt.Errorf("raw: unknown option '%s'; the format has 'charset' and 'endianness'", name))
 		}

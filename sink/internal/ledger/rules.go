@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -13,8 +14,8 @@ import (
 // This file is what a store has to decide, on its content in memory. After an error the content is of no use any more: nothing of it is stored, so that a call is
 // done whole or not at all.
 
-// remembered is how many settled generations End still answers for.
-const remembered = 10_000
+// remembered is how many settled generations End still answers for: about 24 KB of each write of the content.
+const remembered = 1000
 
 func refuse(class error, format string, a ...any) error {
 	return &sink.Error{Class: class, Err: fmt.Errorf(format, a...)}
@@ -226,6 +227,26 @@ func (c *Content) End(gen sink.Generation) (last sink.CheckpointID, changed bool
 		last = g.Last.ID
 	}
 	return last, changed, nil
+}
+
+// Rewind ends every generation of a bridge and forgets its positions. The same offsets then come again as other writes, so the incarnation rises. What
+// was decided and waits to be committed is left to the next claim.
+func (c *Content) Rewind(name string) error {
+	b := c.Bridges[name]
+	switch {
+	case b == nil:
+		return refuse(sink.ErrConfig, "there is no such bridge")
+	case b.Incarnation == math.MaxUint16:
+		return refuse(sink.ErrConfig, "the bridge was rewound %d times, which is the most: give it another name", b.Incarnation)
+	}
+	for _, p := range b.Partitions {
+		if p.Owner != 0 {
+			b.end(p.Owner)
+		}
+		p.Saved = nil
+	}
+	b.Incarnation++
+	return nil
 }
 
 // Read returns what is stored for a bridge.

@@ -61,6 +61,11 @@ func (m *Machine) commit() []Effect {
 		if m.cfg.AlarmAfter > 0 && m.commits >= m.cfg.AlarmAfter {
 			fx = append(fx, Alarm{m.commits})
 		}
+		if m.cfg.StopAfter > 0 && m.commits >= m.cfg.StopAfter { // decided: the next owner's first duty
+			m.cleared()
+			m.phase = halted
+			return append(fx, Halt{Class: Uncertain, Tries: m.commits})
+		}
 		m.phase = commitWait
 		return append(fx, Wait{m.commits, Uncertain})
 	}

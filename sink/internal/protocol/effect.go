@@ -70,8 +70,11 @@ type (
 		Checkpoint int64
 		Owned      bool
 	}
-	// Halt tells that the lane is over.
-	Halt struct{ Class Class }
+	// Halt tells that the lane is over. Tries is how often the Commit of what is decided failed, where the lane leaves it to the next owner; else 0.
+	Halt struct {
+		Class Class
+		Tries int
+	}
 )
 
 func (Acquire) effect()      {}
@@ -142,7 +145,12 @@ func (f Done) String() string {
 	}
 	return s
 }
-func (f Halt) String() string { return "halt: " + f.Class.String() }
+func (f Halt) String() string {
+	if f.Tries > 0 {
+		return fmt.Sprintf("halt: commit failed %d times", f.Tries)
+	}
+	return "halt: " + f.Class.String()
+}
 
 // String returns the form "sink 0 at 3.7".
 func (r Receipt) String() string {

@@ -28,7 +28,7 @@ func TestInvariants_RandomRuns(t *testing.T) {
 func randomRun(seed uint64, seen map[string]int) (trace string, err error) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	sinks := 1 + r.IntN(3)
-	cfg := Settings{Sinks: sinks, Attempts: 3, AlarmAfter: 2, Group: r.IntN(2) == 0, Outer: r.IntN(4) == 0}
+	cfg := Settings{Sinks: sinks, Attempts: 3, AlarmAfter: 2, StopAfter: r.IntN(4), Group: r.IntN(2) == 0, Outer: r.IntN(4) == 0}
 	m, w := New(cfg), newChecker(cfg)
 	parts := []changelog.Partition{{Topic: "t"}, {Topic: "t", Partition: 1}, {Topic: "t", Partition: 2}}
 	stored := map[changelog.Partition]int64{}

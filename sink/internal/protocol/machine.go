@@ -12,6 +12,7 @@ type Settings struct {
 	Sinks      int // how many, in declared order
 	Attempts   int // unclear failures in a row before Halt; 0: no bound
 	AlarmAfter int // failed Commits in a row before Alarm; 0: never
+	StopAfter  int // failed Commits in a row before Halt, which leaves them to the next owner; 0: never
 	// Group: a consumer group assigns the partitions and answers Confirm. Then an Acquire that follows a Wait is confirmed first (I11);
 	// without a group nobody could, and Confirm, asked after a fence, is answered with no.
 	Group bool
@@ -345,7 +346,7 @@ func (m *Machine) giveUp() []Effect {
 
 func (m *Machine) halt(c Class) []Effect {
 	m.phase = halted
-	return []Effect{Halt{c}}
+	return []Effect{Halt{Class: c}}
 }
 
 // reportFenced puts the report of a fence before what follows it, once a fence: also where the lane goes on, people want to know.

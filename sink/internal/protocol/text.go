@@ -181,8 +181,12 @@ func (t *text) effect() Effect {
 		}
 		f.Owned = !t.has(", no generation")
 		return f
+	case t.has("halt: commit failed "):
+		f := Halt{Class: Uncertain, Tries: int(t.number())}
+		t.must(" times")
+		return f
 	case t.has("halt: "):
-		return Halt{t.class()}
+		return Halt{Class: t.class()}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ var effects = []Effect{
 	Save{7, 2, nil, nil, nil, nil}, Save{7, 2, somePositions, nil, nil, []int64{3}}, Save{7, 2, nil, somePositions[:2], someReceipts, nil},
 	End{7}, Commit{someReceipts[1]}, Discard{2}, Abort{someReceipts[0]}, Confirm{}, Wait{3, Fenced}, Hint{somePositions}, Hint{},
 	Pause{somePartitions}, Pause{}, Resume{somePartitions}, Resume{}, Alarm{5}, ReportFenced{},
-	Done{7, 2, true}, Done{7, 2, false}, Done{0, 0, true}, Done{}, Halt{Lost},
+	Done{7, 2, true}, Done{7, 2, false}, Done{0, 0, true}, Done{}, Halt{Class: Lost}, Halt{Class: Uncertain, Tries: 3},
 }
 
 func TestText_EveryEventParsesBack(t *testing.T) {

@@ -56,6 +56,9 @@ func replay(t *testing.T, text string) string {
 				t.Fatalf("line %d: %v", n+1, err)
 			}
 			cfg := Settings{Sinks: sinks, Attempts: 3, AlarmAfter: 2, Group: strings.HasSuffix(line, " in a group"), Outer: strings.HasSuffix(line, " under an outer engine")}
+			if strings.HasSuffix(line, " that stops after 3 tries") {
+				cfg.StopAfter = 3
+			}
 			m, w = New(cfg), newChecker(cfg)
 			out.WriteString(line + "\n")
 		case strings.HasPrefix(line, "> "):

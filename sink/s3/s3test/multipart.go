@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 func (s *Server) create(c *call) {
@@ -59,7 +58,7 @@ func (s *Server) part(c *call) {
 	} else if !s.sound(c) {
 		return
 	}
-	o := &object{body: body, etag: etagOf(body), when: time.Now().UTC()}
+	o := &object{body: body, etag: etagOf(body), when: s.now()}
 	u.parts[n] = o
 	if c.Op == "UploadPartCopy" {
 		c.xml(struct {
@@ -124,7 +123,7 @@ func (s *Server) complete(c *call) {
 		return
 	}
 	sum := md5.Sum(sums)
-	o := &object{body: body, etag: fmt.Sprintf(`"%s-%d"`, hex.EncodeToString(sum[:]), len(in.Part)), header: u.header, when: time.Now().UTC()}
+	o := &object{body: body, etag: fmt.Sprintf(`"%s-%d"`, hex.EncodeToString(sum[:]), len(in.Part)), header: u.header, when: s.now()}
 	c.bucket.objects[c.Key] = o
 	delete(c.bucket.uploads, u.id)
 	c.xml(struct {
@@ -189,9 +188,10 @@ func (s *Server) listUploads(c *call) {
 
 func (s *Server) list(c *call) {
 	type content struct {
-		Key  string
-		ETag string
-		Size int
+		Key          string
+		LastModified string
+		ETag         string
+		Size         int
 	}
 	out := struct {
 		XMLName               xml.Name `xml:"ListBucketResult"`
@@ -209,7 +209,7 @@ func (s *Server) list(c *call) {
 			out.IsTruncated, out.NextContinuationToken = true, out.Contents[len(out.Contents)-1].Key
 			break
 		}
-		out.Contents = append(out.Contents, content{k, c.bucket.objects[k].etag, len(c.bucket.objects[k].body)})
+		out.Contents = append(out.Contents, content{k, c.bucket.objects[k].when.Format("2006-01-02T15:04:05.000Z"), c.bucket.objects[k].etag, len(c.bucket.objects[k].body)})
 	}
 	out.KeyCount = len(out.Contents)
 	c.xml(out)

@@ -131,7 +131,7 @@ func (s *Server) put(c *call) {
 	if !s.sound(c) || !s.condition(c) {
 		return
 	}
-	o := &object{body: c.body, etag: etagOf(c.body), header: kept(c.Header), when: time.Now().UTC()}
+	o := &object{body: c.body, etag: etagOf(c.body), header: kept(c.Header), when: s.now()}
 	c.bucket.objects[c.Key] = o
 	c.out.Set("Etag", o.etag)
 }
@@ -158,7 +158,7 @@ func (s *Server) copy(c *call) {
 	if from == nil || !s.condition(c) {
 		return
 	}
-	o := &object{body: from.body, etag: etagOf(from.body), header: from.header, when: time.Now().UTC()}
+	o := &object{body: from.body, etag: etagOf(from.body), header: from.header, when: s.now()}
 	if c.Header.Get("X-Amz-Metadata-Directive") == "REPLACE" {
 		o.header = kept(c.Header)
 	}

@@ -25,6 +25,8 @@ type Server struct {
 	Unconditional bool
 	// NeedChecksum refuses bodies without a checksum header, as a bucket with Object Lock does.
 	NeedChecksum bool
+	// Clock tells what time it is for the server. nil: time.Now.
+	Clock func() time.Time
 	// Intercept is asked about every request and may spoil it. nil: nothing is spoilt.
 	Intercept func(r Request) *Fault
 
@@ -87,6 +89,13 @@ func Start(buckets ...string) (*Server, error) {
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
 	go s.http.Serve(l) // ends with Close
 	return s, nil
+}
+
+func (s *Server) now() time.Time {
+	if s.Clock != nil {
+		return s.Clock().UTC()
+	}
+	return time.Now().UTC()
 }
 
 // Close ends the server and its connections.

@@ -1,6 +1,7 @@
 package flinkavro
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -29,6 +30,12 @@ func (r *Reader) sequence(elem *Plan, step *Step, keyed bool) ([]changelog.Value
 		}
 		if f := r.Take(int(n)); f != nil {
 			return nil, f
+		}
+		// Growing element by element would take several times the memory. The block says how many come, but may lie about it.
+		if keyed {
+			r.stack = slices.Grow(r.stack, 2*min(int(n), len(r.p)/2))
+		} else {
+			r.stack = slices.Grow(r.stack, min(int(n), len(r.p)))
 		}
 		for end := index + int(n); index < end; index++ {
 			if keyed {

@@ -213,6 +213,28 @@ func TestDecode_Bombs(t *testing.T) {
 }
 
 // A name that must be escaped, names in any order, more columns than a word has bits.
+// Jackson's limit counts the characters of UTF-16, not the bytes of the message.
+func TestDecode_LongStrings(t *testing.T) {
+	tab := tableOf(t, "s STRING")
+	d := decoderOf(t, tab, nil, false)
+	for _, c := range []struct {
+		s    string
+		n    int
+		fits bool
+	}{
+		{"a", maxString + 1, false}, {"é", maxString/2 + 1, true}, {"😀", maxString/2 + 1, false},
+	} {
+		b := changelog.NewBatch(tab)
+		err := d.DecodePayload(b, []byte(`{"s":"`+strings.Repeat(c.s, c.n)+`"}`), nil)
+		if (err == nil) != c.fits {
+			t.Errorf("%d times %s: %v", c.n, c.s, err)
+		}
+		if err == nil && len(b.Changes[0].Row[0].Str()) != c.n*len(c.s) {
+			t.Errorf("%d times %s: another text", c.n, c.s)
+		}
+	}
+}
+
 func TestDecode_Names(t *testing.T) {
 	var columns []string
 	for i := range 300 {

@@ -295,8 +295,8 @@ func (l *lexer) str() (s []byte, ok bool, f *Failure) {
 				l.buf, f = l.readString(l.buf[:0])
 				l.text = l.buf
 			}
-			if f == nil && len(l.text) > maxString {
-				f = brokenf("a string is longer than 20000000 bytes")
+			if f == nil && len(l.text) > maxString && utf16Len(l.text) > maxString {
+				f = brokenf("a string is longer than 20000000 characters")
 			}
 		}
 		return l.text, true, f
@@ -306,6 +306,19 @@ func (l *lexer) str() (s []byte, ok bool, f *Failure) {
 		return nil, false, nil
 	}
 	return tokenText[l.tok], true, nil
+}
+
+// utf16Len is String.length: a character beyond U+FFFF counts twice. A surrogate by itself is in its three-byte form.
+func utf16Len(s []byte) (n int) {
+	for _, c := range s {
+		if c&0xC0 != 0x80 {
+			n++
+		}
+		if c >= 0xF0 {
+			n++
+		}
+	}
+	return n
 }
 
 var tokenText = [...][]byte{
