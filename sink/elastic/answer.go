@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,34 +120,101 @@ func between(s, from, to string) string {
 }
 
 // readAnswers reads the answer to a bulk of n items.
-func readAnswers(r io.Reader, n int) ([]answer, error) {
+func readAnswers(r io.Reader, n int) ([]answer, error) { return new(answers).read(r, n) }
+
+// answers is memory for the answers to one bulk after another.
+type answers struct {
+	body bytes.Buffer
+	list []answer
+}
+
+// keptAnswer is how much of it is kept: answers are longer than this only where many items failed.
+const keptAnswer = 1 << 20
+
+// read reads the answer to a bulk of n items; it is valid until the next read.
+func (a *answers) read(r io.Reader, n int) ([]answer, error) {
+	if a.body.Cap() > keptAnswer {
+		a.body = bytes.Buffer{}
+	}
+	a.body.Reset()
+	if _, err := a.body.ReadFrom(r); err != nil {
+		return nil, err
+	}
+	if list, ok := scanAnswers(a.list[:0], a.body.Bytes()); ok && len(list) == n {
+		a.list = list
+		return list, nil
+	}
 	var body struct {
 		Items []struct {
 			Index, Create, Delete *answer
 		} `json:"items"`
 	}
-	if err := json.NewDecoder(r).Decode(&body); err != nil {
+	if err := json.Unmarshal(a.body.Bytes(), &body); err != nil {
 		return nil, withoutText(err)
 	}
 	if len(body.Items) != n {
 		return nil, fmt.Errorf("it holds %d answers for %d items", len(body.Items), n)
 	}
-	answers := make([]answer, n)
+	list := make([]answer, n)
 	for i, it := range body.Items {
 		switch {
 		case it.Index != nil:
-			answers[i] = *it.Index
+			list[i] = *it.Index
 		case it.Create != nil:
-			answers[i] = *it.Create
+			list[i] = *it.Create
 		case it.Delete != nil:
-			answers[i] = *it.Delete
-			answers[i].delete = true
+			list[i] = *it.Delete
+			list[i].delete = true
 		}
-		if answers[i].Status == 0 {
+		if list[i].Status == 0 {
 			return nil, fmt.Errorf("item %d has no status", i)
 		}
 	}
-	return answers, nil
+	return list, nil
+}
+
+// scanAnswers reads the usual answer, as all servers write it when answerPath leaves the rest out and no item failed:
+//
+//	{"items":[{"index":{"status":201}},{"delete":{"status":404}}]}
+//
+// Anything else is false, and read in full.
+func scanAnswers(dst []answer, b []byte) ([]answer, bool) {
+	b, ok := bytes.CutPrefix(b, []byte(`{"items":[`))
+	for ok {
+		a := answer{}
+		switch {
+		case bytes.HasPrefix(b, []byte(`{"index":{"status":`)):
+			b = b[len(`{"index":{"status":`):]
+		case bytes.HasPrefix(b, []byte(`{"create":{"status":`)):
+			b = b[len(`{"create":{"status":`):]
+		case bytes.HasPrefix(b, []byte(`{"delete":{"status":`)):
+			b, a.delete = b[len(`{"delete":{"status":`):], true
+		default:
+			return dst, false
+		}
+		if len(b) < 6 || b[3] != '}' || b[4] != '}' {
+			return dst, false
+		}
+		for _, digit := range b[:3] {
+			if digit < '0' || digit > '9' {
+				return dst, false
+			}
+			a.Status = a.Status*10 + int(digit-'0')
+		}
+		if a.Status < 100 {
+			return dst, false
+		}
+		dst = append(dst, a)
+		switch b = b[5:]; b[0] {
+		case ',':
+			b = b[1:]
+		case ']':
+			return dst, string(bytes.TrimSpace(b)) == "]}"
+		default:
+			return dst, false
+		}
+	}
+	return dst, false
 }
 
 // readCause reads the error of an answer that is about the whole request, which may also be a page of a proxy.

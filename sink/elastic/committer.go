@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -22,6 +24,7 @@ type committer struct {
 	opened      bool
 	gen         sink.Generation
 	incarnation uint16
+	began       bool              // positions were saved before Open
 	topicIDs    map[string]string // by topic, as far as saved positions and cuts told
 	metaName    []byte
 	lease       *lease // of Deletes: Hard; nil: none
@@ -29,6 +32,8 @@ type committer struct {
 	net     changelog.Net
 	scratch []byte
 	id      []byte
+	name    []byte // of an index
+	movers  movers
 	seed    maphash.Seed
 	written bool // something of the current checkpoint was sent, or waits in a pipe
 	void    int64
@@ -59,8 +64,15 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 			}
 		}
 	}
+	c.began = len(claim.Positions) > 0
+	c.lease = nil
+	if c.s.o.Pipeline != "" {
+		if err := c.s.lookPipeline(ctx); err != nil {
+			return c.classed("open", err)
+		}
+	}
 	for _, p := range c.plans {
-		if err := c.openIndex(ctx, p, len(claim.Positions) > 0); err != nil {
+		if err := c.openIndex(ctx, p); err != nil {
 			return c.classed("open", err)
 		}
 	}
@@ -68,7 +80,6 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 	c.topicIDs = make(map[string]string)
 	c.learn(claim.Positions)
 	c.metaName = append(appendString(nil, []byte(c.s.o.Meta)), ':')
-	c.lease = nil
 	if c.s.o.Deletes == Hard {
 		if err := c.openLease(ctx, claim.Generation); err != nil {
 			return c.classed("open", err)
@@ -141,6 +152,13 @@ func (c *committer) write(ctx context.Context, b *changelog.Batch) error {
 	}
 	// A message may hold several changes of one key, which have one version: the net effect leaves one of them, and since a batch never
 	// ends within a message, each version of a document stands for one content.
+	if p.naming != nil && p.naming.moves {
+		defer c.movers.reset()
+		c.moving(p, b.Changes, &refused)
+		if err := refused.err(); err != nil {
+			return err
+		}
+	}
 	c.net.Compute(p.table.Schema, b.Changes)
 	defer c.net.Reset()
 	for _, changes := range [][]changelog.Change{c.net.Deletes, c.net.Upserts} {
@@ -164,13 +182,60 @@ func (c *committer) put(ctx context.Context, p *plan, ch *changelog.Change, refu
 		return nil
 	}
 	c.id = c.s.appendID(c.id[:0], c.scratch, p.table, ch)
+	if p.naming == nil {
+		return c.fill(ctx, p, ch, "", false, refused)
+	}
+	var err error
+	if c.name, err = p.naming.appendName(c.name[:0], ch.Row); err != nil {
+		refused.add(ch, "", err)
+		return nil
+	}
+	if p.naming.moves {
+		// Wherever else a change of this batch says that the row was, it is no more.
+		gone := *ch
+		gone.Kind = changelog.Delete
+		for _, from := range c.movers.names[string(c.id)] {
+			if from != string(c.name) {
+				if err := c.into(ctx, p, &gone, from, true, refused); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	name := ""
+	if x := p.known[string(c.name)]; x != nil {
+		name = x.name
+	} else {
+		name = string(c.name)
+	}
+	return c.into(ctx, p, ch, name, false, refused)
+}
+
+// into adds one change to the pipe of its document in the index of that name, which is looked at and made when it is new. extra is true of what a change
+// does beside its own document.
+func (c *committer) into(ctx context.Context, p *plan, ch *changelog.Change, name string, extra bool, refused *refusals) error {
+	if p.known[name] == nil {
+		if err := c.openTarget(ctx, p, name); err != nil {
+			return err
+		}
+		if c.lease != nil {
+			if err := c.lease.cover(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	p.touched[name] = true
+	return c.fill(ctx, p, ch, name, extra, refused)
+}
+
+func (c *committer) fill(ctx context.Context, p *plan, ch *changelog.Change, into string, extra bool, refused *refusals) error {
 	pipe := c.pipes[maphash.Bytes(c.seed, c.id)%uint64(len(c.pipes))]
-	if pipe.fill != nil && len(pipe.fill.items) > 0 && pipe.fill.plan != p { // a request is for one index
+	if pipe.fill != nil && len(pipe.fill.items) > 0 && pipe.fill.plan != p { // a request is for one plan
 		if err := pipe.send(ctx); err != nil {
 			return err
 		}
 	}
-	if r := pipe.add(p, ch, c.id); r != nil {
+	if r := pipe.add(p, ch, c.id, into, extra); r != nil {
 		name := ""
 		if r.column >= 0 {
 			name = p.table.Schema.Columns[r.column].Name
@@ -247,15 +312,21 @@ func (c *committer) flush(ctx context.Context) error {
 	return worst(errs)
 }
 
-// settled makes sure that the index is still the one that took the documents, and shows them if asked to.
+// settled makes sure that each index is still the one that took the documents, and shows them if asked to.
 func (c *committer) settled(ctx context.Context) error {
 	for _, p := range c.plans {
-		if err := c.sameIndex(ctx, p); err != nil {
-			return err
+		names := []string{p.index}
+		if p.naming != nil {
+			names = slices.Sorted(maps.Keys(p.touched))
 		}
-		if c.s.o.Refresh {
-			if err := c.s.refresh(ctx, p.index); err != nil {
+		for _, name := range names {
+			if err := c.sameIndex(ctx, p, name); err != nil {
 				return err
+			}
+			if c.s.o.Refresh {
+				if err := c.s.refresh(ctx, name); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -313,6 +384,9 @@ func (c *committer) forget() {
 	}
 	for _, p := range c.pipes {
 		p.reset()
+	}
+	for _, p := range c.plans {
+		clear(p.touched)
 	}
 	clear(c.letters)
 	c.letters, c.written, c.void = c.letters[:0], false, 0

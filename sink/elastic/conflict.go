@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"strconv"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 	"github.com/flinksink/flinksink/sink"
@@ -51,13 +49,17 @@ func (d *delivery) resolve(ctx context.Context, buf []byte, items []item, confli
 		}
 		it := &items[n]
 		fmt.Fprintf(&body, `{"_id":"%s"`, buf[it.idStart:it.idEnd])
+		if it.into != "" {
+			body.WriteString(`,"_index":`)
+			body.Write(appendString(nil, []byte(it.into)))
+		}
 		if r := routingOf(buf, it); r != nil {
 			fmt.Fprintf(&body, `,"routing":%s`, r)
 		}
 		body.WriteByte('}')
 	}
 	body.WriteString(`]}`)
-	found, err := c.s.get(ctx, d.plan.index, body.Bytes(), len(conflicts))
+	found, err := c.s.get(ctx, d.plan.path(), body.Bytes(), len(conflicts))
 	if err != nil {
 		return err
 	}
@@ -69,14 +71,14 @@ func (d *delivery) resolve(ctx context.Context, buf []byte, items []item, confli
 	return nil
 }
 
-// routingOf returns the routing that stands in the item's first line, as JSON. After the id comes either it or the version.
+// routingOf returns the routing that stands in the item's first line, as JSON.
 func routingOf(buf []byte, it *item) []byte {
 	var line struct {
 		Index, Delete struct {
 			Routing json.RawMessage `json:"routing"`
 		}
 	}
-	if !bytes.HasPrefix(buf[it.idEnd:], []byte(`","routing":`)) || json.Unmarshal(buf[it.start:it.document], &line) != nil {
+	if !bytes.Contains(buf[it.idEnd:it.document], []byte(`,"routing":`)) || json.Unmarshal(buf[it.start:it.document], &line) != nil {
 		return nil
 	}
 	if it.delete {
@@ -94,10 +96,10 @@ func (d *delivery) judge(ctx context.Context, buf []byte, it *item, e *existing)
 		return transientf("a document of index %s that met a version conflict cannot be read%s", d.plan.index, e.Error.text())
 	case !e.Found && c.s.o.Deletes == Tombstone:
 		// Our own deletes leave a document, so somebody deleted this one by hand, and the server still knows the version of that.
-		return d.write(ctx, buf, it, func(r *esapi.IndexRequest) { r.OpType = "create" })
+		return d.write(ctx, buf, it, e)
 	case !e.Found:
 		// Our own delete, most likely, and the change is older. A delete by hand looks the same.
-		d.p.superseded++
+		d.passOver(it)
 	case !ok || m.Topic == nil:
 		d.refused = append(d.refused, it.rejection(fmt.Errorf("the document has version %d and was written by something else, this change has version %s: take the "+
 			"document away, or write into another index", e.Version, versionText(ours))))
@@ -111,59 +113,74 @@ func (d *delivery) judge(ctx context.Context, buf []byte, it *item, e *existing)
 			}
 			d.p.topics[it.Topic] = m.TopicID
 		}
-		d.p.superseded++
+		d.passOver(it)
 	default:
 		// The document is older than the change, and yet its version is higher: somebody wrote to it and left the rest as it was.
 		if e.SeqNo == nil || e.Term == nil {
 			return transientf("a document of index %s has no sequence number", d.plan.index)
 		}
-		seq, term := int(*e.SeqNo), int(*e.Term)
-		return d.write(ctx, buf, it, func(r *esapi.IndexRequest) { r.IfSeqNo, r.IfPrimaryTerm = &seq, &term })
+		return d.write(ctx, buf, it, e)
 	}
 	return nil
 }
 
-// write writes one change on top of exactly the document that was looked at. If that is not there any more, the checkpoint is done again.
-func (d *delivery) write(ctx context.Context, buf []byte, it *item, how func(*esapi.IndexRequest)) error {
-	c := d.p.c
-	id, err := strconv.Unquote(`"` + string(buf[it.idStart:it.idEnd]) + `"`)
-	if err != nil {
-		if json.Unmarshal(buf[it.idStart-1:it.idEnd+1], &id) != nil {
-			return configf("an id cannot be read back")
+// passOver counts a change that was not written, since something newer is there.
+func (d *delivery) passOver(it *item) {
+	if !it.extra {
+		d.p.superseded++
+	}
+}
+
+// write writes one change on top of exactly the document that was looked at, or where there was none. If that is not so any more, the checkpoint is
+// done again. A write that arrives late, after its sender gave up, is refused by the same condition: so of two changes that are both newer than the
+// document only one gets through, and the other is judged again by what the first left.
+//
+// It is a bulk of one item, since an id may hold any sign and a path may not.
+func (d *delivery) write(ctx context.Context, buf []byte, it *item, e *existing) error {
+	op, condition := "create", ""
+	if e.Found {
+		op, condition = "index", fmt.Sprintf(`,"if_seq_no":%d,"if_primary_term":%d`, *e.SeqNo, *e.Term)
+		if it.delete {
+			op = "delete"
 		}
 	}
-	if it.delete {
-		return transientf("a document of index %s was changed by something else while it was to be deleted", d.plan.index)
+	body := fmt.Appendf(nil, `{"%s":{"_id":"%s"`, op, buf[it.idStart:it.idEnd])
+	if it.into != "" {
+		body = appendString(append(body, `,"_index":`...), []byte(it.into))
 	}
-	r := esapi.IndexRequest{Index: d.plan.index, DocumentID: id, Body: bytes.NewReader(buf[it.document:it.end]), Pipeline: c.s.o.Pipeline}
-	if raw := routingOf(buf, it); raw != nil {
-		_ = json.Unmarshal(raw, &r.Routing)
+	if r := routingOf(buf, it); r != nil {
+		body = append(append(body, `,"routing":`...), r...)
 	}
-	how(&r)
-	res, err := r.Do(ctx, c.s.client)
-	if err != nil {
-		return transientf("%w", hide(err))
+	body = append(append(body, condition...), "}}\n"...)
+	body = append(body, buf[it.document:it.end]...)
+	answers, whole := d.request(ctx, body, 1)
+	if whole != nil {
+		if whole.halve {
+			d.refused = append(d.refused, it.rejection(whole.why))
+			return nil
+		}
+		return &sink.Error{Class: whole.class, Err: whole.why}
 	}
-	defer res.Body.Close()
-	if res.StatusCode < 300 {
-		return nil
+	switch a := &answers[0]; a.verdict() {
+	case done:
+	case refused:
+		d.refused = append(d.refused, it.rejection(a.why()))
+	case wrong:
+		return configf("%w: %s", a.why(), d.plan.index)
+	default:
+		return transientf("a document of index %s that something else had changed cannot be written: %w", d.plan.index, a.why())
 	}
-	why := fmt.Errorf("status %d%s", res.StatusCode, readCause(res.Body).text())
-	if res.StatusCode == http.StatusBadRequest {
-		d.refused = append(d.refused, it.rejection(why))
-		return nil
-	}
-	return transientf("a document of index %s that something else had changed cannot be written: %w", d.plan.index, why)
+	return nil
 }
 
 // get reads documents, without what they hold beside Meta.
-func (s *Sink) get(ctx context.Context, index string, body []byte, n int) ([]existing, error) {
+func (s *Sink) get(ctx context.Context, index string, body []byte, n int) ([]existing, error) { // index "": each document names its own
 	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
 	defer cancel()
 	yes := true
 	res, err := esapi.MgetRequest{Index: index, Body: bytes.NewReader(body), Realtime: &yes, SourceIncludes: []string{s.o.Meta}}.Do(ctx, s.client)
 	if err != nil {
-		return nil, transientf("%w", hide(err))
+		return nil, lost(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {

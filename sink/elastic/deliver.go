@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
@@ -166,19 +167,23 @@ func (d *delivery) request(ctx context.Context, body []byte, n int) ([]answer, *
 	}
 	o := &d.p.c.s.o
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, o.RequestTimeout)
+	limit := o.RequestTimeout
+	if l := d.p.c.lease; l != nil {
+		limit = min(limit, l.longest())
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	res, err := esapi.BulkRequest{Index: d.plan.index, Body: bytes.NewReader(body), Pipeline: o.Pipeline, FilterPath: answerPath}.Do(ctx, d.p.c.s.client)
+	res, err := esapi.BulkRequest{Index: d.plan.path(), Body: bytes.NewReader(body), Pipeline: o.Pipeline, FilterPath: answerPath}.Do(ctx, d.p.c.s.client)
 	if err != nil {
 		d.left -= time.Since(began)
-		return nil, &failure{class: sink.ErrTransient, why: hide(err)}
+		return nil, &failure{class: sink.ClassOf(lost(err)), why: hide(err)}
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {
 		d.left -= time.Since(began)
 		return nil, wholeFailure(res)
 	}
-	answers, err := readAnswers(io.LimitReader(res.Body, maxAnswer), n)
+	answers, err := d.p.answers.read(io.LimitReader(res.Body, maxAnswer), n)
 	if err != nil {
 		d.left -= time.Since(began)
 		return nil, &failure{class: sink.ErrTransient, why: fmt.Errorf("the answer to a bulk request cannot be read: %w", err)}
@@ -192,6 +197,15 @@ func hide(err error) error {
 		return fmt.Errorf("no answer within Options.RequestTimeout: %w", context.DeadlineExceeded)
 	}
 	return fmt.Errorf("the server cannot be reached: %w", withoutURL(err))
+}
+
+// lost is an error of the client, which as a rule means that the server cannot be reached. The client of go-elasticsearch also looks whether an answer
+// comes from Elasticsearch, and says so in a text of no type: that will not change by itself.
+func lost(err error) error {
+	if strings.Contains(err.Error(), "server is not Elasticsearch") {
+		return configf("the client takes the server for another product than Elasticsearch: does its address lead to Elasticsearch? An elastictransport.Client does not ask")
+	}
+	return transientf("%w", hide(err))
 }
 
 // wholeFailure reads an answer that is about the request as a whole.

@@ -22,6 +22,11 @@
 // topic that can hold deletes one of two ways is chosen, see [Deletes]: Tombstone keeps a small document in place of the row, which never
 // goes backwards; Hard deletes the document, and names the window that is left.
 //
+// # Many indexes
+//
+// The name of the index can be made from each row, see [New]. A row that an update gives another name is deleted under the old one, with the version
+// of that update; so it needs a name of key columns, whose rows never move, or a format that tells the row as it was before.
+//
 // # Two partitions
 //
 // Offsets of two partitions do not compare. The sink's key has to be the topic's key, so that all changes of a key are in one partition;

@@ -1,8 +1,11 @@
 package elastic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -73,10 +76,10 @@ func worst(errs []error) error {
 	}
 	out.Rejected = nil
 	if out.Class == sink.ErrRejected {
+		slices.SortStableFunc(rejected, func(a, b sink.Rejection) int { // pipes end in any order
+			return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition.Partition, b.Partition.Partition), cmp.Compare(a.Offset, b.Offset))
+		})
 		out.Rejected = rejected
-		if len(rejected) > 1 {
-			out.Err = fmt.Errorf("%w (and %d changes more)", out.Err, len(rejected)-1)
-		}
 	}
 	return out
 }

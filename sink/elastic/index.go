@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -32,69 +33,145 @@ type live struct {
 	DataStream string `json:"data_stream"`
 }
 
-// openIndex looks at the target, makes it if asked to, and compares it with the table.
-//
-// began tells that positions were saved: then rows before them are expected in the index, and an index that lacks the mark that the first Open
-// left is not the one that has them.
-func (c *committer) openIndex(ctx context.Context, p *plan, began bool) error {
-	s := c.s
-	all, err := s.look(ctx, p.index)
+// openIndex looks at what a plan writes into. Where names come from rows, that is done index by index when the first row for one comes;
+// here those that the bridge wrote into before are compared with the table.
+func (c *committer) openIndex(ctx context.Context, p *plan) error {
+	p.known, p.touched = make(map[string]*target), make(map[string]bool)
+	if p.naming == nil {
+		return c.openTarget(ctx, p, p.index)
+	}
+	all, err := c.s.look(ctx, p.index)
 	if err != nil {
 		return err
 	}
+	for name, l := range all {
+		if _, ok := l.Mappings.Meta[c.mark()]; !ok {
+			delete(all, name)
+		}
+	}
+	return c.s.fit(p, all)
+}
+
+// openTarget looks at one index, makes it if asked to, and compares it with the table.
+//
+// c.began tells that positions were saved: then rows before them are expected in the index, and an index that lacks the mark that the first Open
+// left is not the one that has them. Where names come from rows an index may be new, but not hold anything.
+func (c *committer) openTarget(ctx context.Context, p *plan, index string) error {
+	s := c.s
+	all, err := s.look(ctx, index)
+	if err != nil {
+		return err
+	}
+	fresh := false
 	if len(all) == 0 {
 		switch {
-		case began:
+		case c.began && p.naming == nil:
 			return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s is gone, and with it the rows before the saved positions: bring it back from a snapshot, or move the bridge's positions to the "+
-				"beginning", p.index)}
+				"beginning", index)}
 		case s.o.DataStream:
-			return configf("there is no data stream %s: make an index template for it, then PUT _data_stream/%s", p.index, p.index)
+			return configf("there is no data stream %s: make an index template for it, then PUT _data_stream/%[1]s", index)
 		}
-		if err := s.create(ctx, p); err != nil {
+		if err := s.create(ctx, p, index); err != nil {
 			return err
 		}
-		if all, err = s.look(ctx, p.index); err != nil {
+		if all, err = s.look(ctx, index); err != nil {
+			return err
+		}
+		if fresh = true; len(all) == 0 {
+			return transientf("index %s is gone again", index)
+		}
+	}
+	if err := s.single(index, all); err != nil {
+		return err
+	}
+	if err := s.fit(p, all); err != nil {
+		return err
+	}
+	x := &target{name: index, uuids: uuids(all), marked: true}
+	if s.o.Alias != "" {
+		if err := s.alias(ctx, all); err != nil {
 			return err
 		}
 	}
-	var errs []error
-	marked := false
+	if !s.o.DataStream && !c.isMarked(all) {
+		if c.began && !fresh {
+			if err := c.mayBegin(ctx, p, index); err != nil {
+				return err
+			}
+		}
+		if x.marked, err = c.setMark(ctx, all); err != nil {
+			return err
+		}
+	}
+	p.known[index] = x
+	return nil
+}
+
+// single makes sure that a name stands for one index: where an alias stands for several, the document of a row may be in another one than that
+// which takes writes, and stay there.
+func (s *Sink) single(index string, all map[string]live) error {
 	for _, name := range sorted(all) {
-		l := all[name]
-		if s.o.DataStream != (l.DataStream != "") {
-			return configf("%s: Options.DataStream is %t, but the server says otherwise", p.index, s.o.DataStream)
+		if s.o.DataStream != (all[name].DataStream != "") {
+			return configf("%s: Options.DataStream is %t, but the server says otherwise", index, s.o.DataStream)
 		}
-		if err := s.fits(p, l.Mappings.liveField); err != nil {
+	}
+	if len(all) > 1 && !s.o.DataStream {
+		return configf("%s is an alias of %d indexes (%s): a row's document could be in another one than that which takes writes. Name one of them, or let New make the name from columns", index, len(all),
+			strings.Join(sorted(all), ", "))
+	}
+	return nil
+}
+
+// fit compares each index with the table.
+func (s *Sink) fit(p *plan, all map[string]live) error {
+	var errs []error
+	for _, name := range sorted(all) {
+		if err := s.fits(p, all[name].Mappings.liveField); err != nil {
 			errs = append(errs, fmt.Errorf("index %s does not fit table %q: %w", name, p.table.Name, err))
-		}
-		if _, ok := l.Mappings.Meta[c.mark()]; ok {
-			marked = true
 		}
 	}
 	if len(errs) > 0 {
 		return &sink.Error{Class: sink.ErrConfig, Err: errors.Join(errs...)}
 	}
-	p.uuid = uuids(all)
-	if !marked && !s.o.DataStream {
-		if began {
-			return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s was made anew, or is another one, since the positions of bridge %q were saved: it lacks the rows before them. Name the old "+
-				"index, or move the bridge's positions to the beginning", p.index, c.lane.Bridge)}
-		}
-		if err := c.setMark(ctx, p, all); err != nil {
-			return err
-		}
-	}
-	if s.o.Alias != "" {
-		return s.alias(ctx, p, all)
-	}
 	return nil
+}
+
+// mayBegin decides about an index without the bridge's mark, though positions were saved. A client that may not change mappings could not leave one, so
+// nothing follows from it.
+func (c *committer) mayBegin(ctx context.Context, p *plan, index string) error {
+	may, err := c.s.mayMap(ctx, index)
+	if err != nil || !may {
+		return err
+	}
+	if p.naming == nil {
+		return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s was made anew, or is another one, since the positions of bridge %q were saved: it lacks the rows before them. Name the old "+
+			"index, or move the bridge's positions to the beginning", index, c.lane.Bridge)}
+	}
+	found, err := c.s.tombstones(ctx, index, `{"match_all":{}}`)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s holds documents but was not begun by bridge %q: it was deleted and made anew by the server, or is something else's. Delete it to go on "+
+		"without the rows that it had, or move the bridge's positions to the beginning", index, c.lane.Bridge)}
 }
 
 // mark is the member of the mapping's _meta that says that this bridge began to write here.
 func (c *committer) mark() string { return "flinksink:" + c.lane.Bridge + ":" + c.lane.Sink }
 
-// setMark writes it into each index that the name stands for. A client that may not change mappings goes without.
-func (c *committer) setMark(ctx context.Context, p *plan, all map[string]live) error {
+func (c *committer) isMarked(all map[string]live) bool {
+	for _, l := range all {
+		if _, ok := l.Mappings.Meta[c.mark()]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// setMark writes it into the index. A client that may not change mappings goes without: false.
+//
+// The server replaces _meta as a whole. So of two bridges that begin at the same moment one can take the other's mark away, as can a user who
+// changes _meta: sameIndex puts it back.
+func (c *committer) setMark(ctx context.Context, all map[string]live) (bool, error) {
 	for _, name := range sorted(all) {
 		meta := make(map[string]json.RawMessage)
 		for k, v := range all[name].Mappings.Meta {
@@ -103,46 +180,88 @@ func (c *committer) setMark(ctx context.Context, p *plan, all map[string]live) e
 		meta[c.mark()] = json.RawMessage("true")
 		body, err := json.Marshal(map[string]any{"_meta": meta})
 		if err != nil {
-			return err
+			return false, err
 		}
-		res, err := esapi.IndicesPutMappingRequest{Index: []string{name}, Body: bytes.NewReader(body)}.Do(ctx, c.s.client)
-		if err := check("mark index "+name, res, err, http.StatusForbidden); err != nil {
-			return err
+		if may, err := c.s.putMapping(ctx, "mark", name, body); err != nil || !may {
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
+}
+
+// mayMap finds out whether the client may change the mapping, by a change of nothing.
+func (s *Sink) mayMap(ctx context.Context, index string) (bool, error) {
+	return s.putMapping(ctx, "look at the mapping of", index, []byte(`{"properties":{}}`))
+}
+
+// putMapping changes a mapping, and returns false if the client may not. A block is no answer to that.
+func (s *Sink) putMapping(ctx context.Context, what, index string, body []byte) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
+	defer cancel()
+	res, err := esapi.IndicesPutMappingRequest{Index: []string{index}, Body: bytes.NewReader(body)}.Do(ctx, s.client)
+	if err != nil || res.StatusCode != http.StatusForbidden {
+		return true, check(what+" index "+index, res, err)
+	}
+	defer res.Body.Close()
+	if cause := readCause(res.Body); cause.Type == blockException {
+		return true, refusedStatus(what+" index "+index, res.StatusCode, cause)
+	}
+	return false, nil
+}
+
+// lookPipeline makes sure that Options.Pipeline is there: without it each row would be refused.
+func (s *Sink) lookPipeline(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
+	defer cancel()
+	res, err := esapi.IngestGetPipelineRequest{PipelineID: s.o.Pipeline}.Do(ctx, s.client)
+	if err == nil && res.StatusCode == http.StatusNotFound {
+		res.Body.Close()
+		return configf("there is no ingest pipeline %s, which Options.Pipeline names", s.o.Pipeline)
+	}
+	return check("look at ingest pipeline "+s.o.Pipeline, res, err, http.StatusForbidden) // who may use one need not be allowed to read it
 }
 
 // sameIndex makes sure that what took the documents is what Open looked at: an index that was deleted while the lane wrote lost those of earlier
-// checkpoints, and the server may have made it anew by itself, or an alias was moved.
-func (c *committer) sameIndex(ctx context.Context, p *plan) error {
-	all, err := c.s.look(ctx, p.index)
+// checkpoints, and the server may have made it anew by itself, or an alias was moved. A data stream begins new indexes and loses old ones in time, but
+// not all at once.
+func (c *committer) sameIndex(ctx context.Context, p *plan, index string) error {
+	all, err := c.s.look(ctx, index, "*.settings.index.uuid", "*.mappings._meta", "*.data_stream")
 	if err != nil {
 		return err
 	}
-	if now := uuids(all); now != p.uuid && !c.s.o.DataStream {
-		return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s was deleted, made anew, or its alias moved while it was written: what it stands for now lacks rows before the saved positions. Bring it "+
-			"back, or move the bridge's positions to the beginning", p.index)}
+	x, now := p.known[index], uuids(all)
+	if c.s.o.DataStream {
+		for id := range now {
+			if x.uuids[id] {
+				x.uuids = now
+				return nil
+			}
+		}
+	} else if maps.Equal(now, x.uuids) {
+		if x.marked && !c.isMarked(all) {
+			x.marked, err = c.setMark(ctx, all)
+		}
+		return err
 	}
-	return nil
+	return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s was deleted, made anew, or its alias moved while it was written: what it stands for now lacks rows before the saved positions. Bring it "+
+		"back, or move the bridge's positions to the beginning", index)}
 }
 
-func uuids(all map[string]live) string {
-	var ids []string
+func uuids(all map[string]live) map[string]bool {
+	ids := make(map[string]bool)
 	for _, l := range all {
-		ids = append(ids, l.Settings.Index.UUID)
+		ids[l.Settings.Index.UUID] = true
 	}
-	slices.Sort(ids)
-	return strings.Join(ids, " ")
+	return ids
 }
 
-// look returns what a name stands for: an index, those of an alias or data stream, or nothing.
-func (s *Sink) look(ctx context.Context, index string) (map[string]live, error) {
+// look returns what a name stands for: an index, those of an alias, data stream or pattern, or nothing. only leaves out the rest of the answer.
+func (s *Sink) look(ctx context.Context, index string, only ...string) (map[string]live, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
 	defer cancel()
-	res, err := esapi.IndicesGetRequest{Index: []string{index}}.Do(ctx, s.client)
+	res, err := esapi.IndicesGetRequest{Index: []string{index}, FilterPath: only}.Do(ctx, s.client)
 	if err != nil {
-		return nil, transientf("%w", hide(err))
+		return nil, lost(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusNotFound {
@@ -164,16 +283,16 @@ func (s *Sink) look(ctx context.Context, index string) (map[string]live, error) 
 }
 
 // create makes the index. Two lanes may do so at once.
-func (s *Sink) create(ctx context.Context, p *plan) error {
+func (s *Sink) create(ctx context.Context, p *plan, index string) error {
 	for _, decimal := range []string{"scaled_float", "double"} {
 		body, err := s.mapping(p, decimal)
 		if err != nil {
 			return err
 		}
 		if !s.o.CreateIndex {
-			return configf("there is no index %s: set Options.CreateIndex, or make it with\nPUT /%s\n%s", p.index, p.index, body)
+			return configf("there is no index %s: set Options.CreateIndex, or make it with\nPUT /%s\n%s", index, index, body)
 		}
-		status, cause, err := s.createIndex(ctx, p.index, body)
+		status, cause, err := s.createIndex(ctx, index, body)
 		switch {
 		case err != nil:
 			return err
@@ -181,7 +300,7 @@ func (s *Sink) create(ctx context.Context, p *plan) error {
 			return nil
 		case decimal == "scaled_float" && strings.Contains(cause.Reason, "[scaled_float]"): // is not known there
 		default:
-			return refusedStatus("make index "+p.index, status, cause)
+			return refusedStatus("make index "+index, status, cause)
 		}
 	}
 	return nil
@@ -192,21 +311,29 @@ func (s *Sink) createIndex(ctx context.Context, index, body string) (int, *cause
 	defer cancel()
 	res, err := esapi.IndicesCreateRequest{Index: index, Body: strings.NewReader(body)}.Do(ctx, s.client)
 	if err != nil {
-		return 0, nil, transientf("%w", hide(err))
+		return 0, nil, lost(err)
 	}
 	defer res.Body.Close()
 	return res.StatusCode, readCause(res.Body), nil
 }
 
 // alias makes the alias of readers, which leaves tombstones out.
-func (s *Sink) alias(ctx context.Context, p *plan, all map[string]live) error {
+func (s *Sink) alias(ctx context.Context, all map[string]live) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
+	defer cancel()
 	for _, name := range sorted(all) {
-		if _, ok := all[name].Aliases[s.o.Alias]; ok {
+		if is, ok := all[name].Aliases[s.o.Alias]; ok {
+			var a struct {
+				Filter json.RawMessage `json:"filter"`
+			}
+			if s.o.Deletes == Tombstone && (json.Unmarshal(is, &a) != nil || len(a.Filter) == 0) {
+				return configf("alias %s of index %s has no filter, so its readers would see tombstones: give it\n%s\nor name another in Options.Alias", s.o.Alias, name, aliveFilter)
+			}
 			continue
 		}
 		body := `{}`
 		if s.o.Deletes == Tombstone {
-			body = `{"filter":{"bool":{"must_not":{"exists":{"field":"` + DeletedField + `"}}}}}`
+			body = aliveFilter
 		}
 		res, err := esapi.IndicesPutAliasRequest{Index: []string{name}, Name: s.o.Alias, Body: strings.NewReader(body)}.Do(ctx, s.client)
 		if err := check("make alias "+s.o.Alias, res, err); err != nil {
@@ -215,6 +342,8 @@ func (s *Sink) alias(ctx context.Context, p *plan, all map[string]live) error {
 	}
 	return nil
 }
+
+const aliveFilter = `{"filter":{"bool":{"must_not":{"exists":{"field":"` + DeletedField + `"}}}}}`
 
 // refresh shows the documents of an index to searches.
 func (s *Sink) refresh(ctx context.Context, index string) error {
@@ -227,7 +356,7 @@ func (s *Sink) refresh(ctx context.Context, index string) error {
 // check closes the answer of a call whose content does not matter; statuses in fine are as good as success.
 func check(what string, res *esapi.Response, err error, fine ...int) error {
 	if err != nil {
-		return transientf("%w", hide(err))
+		return lost(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 300 || slices.Contains(fine, res.StatusCode) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,33 +28,21 @@ import (
 type lease struct {
 	c    *committer
 	gen  sink.Generation
-	half time.Duration
 	body []byte // the bulk that writes the numbers
 
 	mu    sync.Mutex // pipes renew at the same time
-	known time.Time  // when the last successful renewal was begun
+	half  time.Duration
+	known time.Time // when the last successful renewal was begun
 }
 
 // openLease ends the right of older generations, and finds out whether this one is over itself.
 func (c *committer) openLease(ctx context.Context, gen sink.Generation) error {
-	half := time.Duration(1<<63 - 1)
+	l := &lease{c: c, gen: gen, half: math.MaxInt64}
 	for _, p := range c.plans {
-		all, err := c.s.look(ctx, p.index)
-		if err != nil {
+		if err := l.cover(ctx, p.index); err != nil {
 			return err
 		}
-		for name, l := range all {
-			gc, err := l.gcDeletes()
-			if err != nil {
-				return configf("index.gc_deletes of index %s: %w", name, err)
-			}
-			if gc < minGC {
-				return configf("index.gc_deletes of index %s is %v, so the server forgets a deleted document at once: set it to 1 m or more, or choose Options.Deletes: Tombstone", name, gc)
-			}
-			half = min(half, gc/2)
-		}
 	}
-	l := &lease{c: c, gen: gen, half: half}
 	for _, p := range gen.Partitions {
 		l.body = append(l.body, `{"index":{"_id":`...)
 		l.body = appendString(l.body, appendHash(nil, []byte(gen.Bridge+"\x00"+c.lane.Sink+"\x00"+p.String())))
@@ -73,6 +62,40 @@ func (c *committer) openLease(ctx context.Context, gen sink.Generation) error {
 	return l.renew(ctx)
 }
 
+// cover makes the lease short enough for an index, or for each that a name or pattern stands for.
+func (l *lease) cover(ctx context.Context, index string) error {
+	all, err := l.c.s.look(ctx, index)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, x := range all {
+		gc, err := x.gcDeletes()
+		if err != nil {
+			return configf("index.gc_deletes of index %s: %w", name, err)
+		}
+		if gc < minGC {
+			return configf("index.gc_deletes of index %s is %v, so the server forgets a deleted document at once: set it to 1 m or more, or choose Options.Deletes: Tombstone", name, gc)
+		}
+		l.half = min(l.half, gc/2)
+	}
+	return nil
+}
+
+// longest is how long one request may take: what the client sends again by itself, it sends within the lease.
+func (l *lease) longest() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.half
+}
+
+// since is how long ago t was, by the clock that goes on while a machine sleeps and by the one that nobody sets, whichever says more.
+func since(t time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
+}
+
 // minGC is the smallest gc_deletes under which a lease is of use.
 const minGC = 10 * time.Second
 
@@ -80,7 +103,7 @@ const minGC = 10 * time.Second
 func (l *lease) renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known.IsZero() && time.Since(l.known) < l.half/2 {
+	if !l.known.IsZero() && since(l.known) < l.half/2 {
 		return nil
 	}
 	began := time.Now()
@@ -102,7 +125,8 @@ func (l *lease) renew(ctx context.Context) error {
 		switch answers[i].verdict() {
 		case done:
 		case conflict:
-			return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d has ended: a newer one opened for %s", l.gen.ID, l.gen.Partitions[i])}
+			return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d has ended: a newer one opened for %s (if the bridge's store was made anew, and counts from 1 again, "+
+				"delete the documents with bridge %q in index %s)", l.gen.ID, l.gen.Partitions[i], l.gen.Bridge, l.c.s.o.ControlIndex)}
 		case later:
 			return transientf("the generation cannot be confirmed: %w", answers[i].why())
 		default:

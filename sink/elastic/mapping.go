@@ -26,7 +26,7 @@ import (
 //	ROW, ARRAY             object; that of the elements
 //	MAP, MULTISET          object that is not searched: each key would be a field
 //
-// The mapping is strict: a field that is not in it is refused.
+// The mapping is strict: a field that is not in it is refused. For a table of very many columns it raises index.mapping.total_fields.limit.
 func (s *Sink) Mapping(t *changelog.Table) (string, error) {
 	p, err := s.plan(t)
 	if err != nil {
@@ -51,8 +51,30 @@ func (s *Sink) mapping(p *plan, decimal string) (string, error) {
 	if s.o.Deletes == Tombstone {
 		properties[DeletedField] = map[string]any{"type": "date"}
 	}
-	b, err := json.MarshalIndent(map[string]any{"mappings": map[string]any{"dynamic": "strict", "properties": properties}}, "", "  ")
+	body := map[string]any{"mappings": map[string]any{"dynamic": "strict", "properties": properties}}
+	if n := fields(properties); n > defaultFields-spareFields {
+		body["settings"] = map[string]any{"index": map[string]any{"mapping": map[string]any{"total_fields": map[string]any{"limit": n + spareFields}}}}
+	}
+	b, err := json.MarshalIndent(body, "", "  ")
 	return string(b), err
+}
+
+const (
+	defaultFields = 1000 // of index.mapping.total_fields.limit
+	spareFields   = 100  // for columns that come later
+)
+
+// fields counts as the server does: objects and fields beside another one too.
+func fields(properties map[string]any) int {
+	n := len(properties)
+	for _, p := range properties {
+		for _, more := range []string{"properties", "fields"} {
+			if inner, ok := p.(map[string]any)[more].(map[string]any); ok {
+				n += fields(inner)
+			}
+		}
+	}
+	return n
 }
 
 // decimal is the type of DECIMALs that a 64-bit integer can hold: scaled_float, or double for a server without the module mapper-extras.

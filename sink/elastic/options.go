@@ -40,7 +40,8 @@ type Options struct {
 	// ErrConfig that shows it. An index that the server makes by itself guesses types from the first document.
 	CreateIndex bool
 
-	// Alias is made by Open if it is missing, over the index, without tombstones: what readers should search. Defaults to none.
+	// Alias is made by Open if it is missing, over the index, without tombstones: what readers should search. One that is there and shows
+	// tombstones is an ErrConfig. Defaults to none.
 	Alias string
 
 	// Columns renames: a column of the source table to the field that takes it. An empty name leaves the column out. Defaults to equal names.
@@ -58,7 +59,9 @@ type Options struct {
 	// Pipeline names an ingest pipeline. It must not change _id, _version, _routing or the field of Meta.
 	Pipeline string
 
-	// DataStream says that the target is a data stream: only inserts, with op_type create, and the stream's @timestamp has to be one of the fields.
+	// DataStream says that the target is a data stream: only inserts, with op_type create, and the stream's @timestamp has to be one of the
+	// fields. The server compares ids within the index that the stream writes to at the time: changes that are read again after a
+	// rollover came between are there twice. An index, or one made from a column ("logs-{at}"), has no such gap.
 	DataStream bool
 
 	// Meta is the field that holds where a document came from: topic, partition, offset and topic id. It tells a document that somebody else wrote, or
@@ -107,7 +110,14 @@ const (
 // DeletedField is the field of a tombstone that holds when it was written.
 const DeletedField = "flinksink_deleted"
 
-// New returns a sink that writes into an index, or into an alias or data stream of that name. "" is the source table's name. client is a
+// New returns a sink that writes into an index, or into an alias of one or a data stream of that name. "" is the source table's name.
+//
+// The name can be made from each row: "orders-{country}-{at|yyyy-MM}" has the text of a column, in small letters, and a DATE or TIMESTAMP
+// in UTC, by default yyyy-MM-dd. A row whose name changes with an update moves: it is deleted under the old name, with the version of the update. That needs
+// columns of the key only, whose row never moves, or a format that tells the row as it was before. A row with NULL there, or with
+// a sign that no name may have, is an ErrRejected. Such indexes are looked at, and made, when the first row for one comes.
+//
+// client is a
 // *elasticsearch.Client of go-elasticsearch v8 or anything that performs its requests; a client for a server of version 9 needs
 // EnableCompatibilityMode only for its typed calls, which are not used here.
 //
@@ -124,7 +134,7 @@ func New(client esapi.Transport, index string, o *Options) (*Sink, error) {
 		errs = append(errs, errors.New("client is nil: make one with elasticsearch.NewClient"))
 	}
 	if index != "" {
-		if why := badIndex(index); why != "" {
+		if why := badTemplate(index); why != "" {
 			bad("index %q %s", index, why)
 		}
 	}
@@ -156,6 +166,9 @@ func New(client esapi.Transport, index string, o *Options) (*Sink, error) {
 	}
 	if s.o.DataStream && s.o.Deletes != Unset {
 		bad("Options.DataStream takes inserts only: leave Options.Deletes unset, or write into an index")
+	}
+	if s.o.DataStream && strings.Contains(index, "{") {
+		bad("Options.DataStream needs the name of one data stream: it parts its documents by time itself")
 	}
 	positive(&s.o.BulkBytes, defaultBulkBytes, "BulkBytes", bad)
 	positive(&s.o.BulkActions, defaultBulkActions, "BulkActions", bad)

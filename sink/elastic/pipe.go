@@ -19,6 +19,7 @@ type pipe struct {
 	busy chan error
 	err  error // of a request that is over
 
+	answers    answers // of the request under way
 	superseded int64
 	topics     map[string]string // topic ids that documents in our way named, by topic
 }
@@ -40,22 +41,28 @@ type item struct {
 	end      int
 	idStart  int // of the id as JSON, within its quotes
 	idEnd    int
-	delete   bool // of the document itself
+	into     string // the index, where names come from rows
+	delete   bool   // of the document itself
+	extra    bool   // the change has another item, which is counted
 }
 
-func (b *bulk) reset() {
+// reset empties it. A buffer that one large document made larger than most is not kept.
+func (b *bulk) reset(most int) {
+	if cap(b.buf) > 2*most {
+		b.buf = nil
+	}
 	b.plan, b.buf, b.items = nil, b.buf[:0], b.items[:0]
 }
 
 // add appends a change, or says why it has no document; then nothing was appended.
-func (p *pipe) add(pl *plan, ch *changelog.Change, id []byte) *refusal {
+func (p *pipe) add(pl *plan, ch *changelog.Change, id []byte, into string, extra bool) *refusal {
 	b := p.fill
 	if b == nil {
 		b = new(bulk)
 		p.fill = b
 	}
 	b.plan = pl
-	it := item{Partition: ch.Partition, offset: ch.Offset, index: ch.Index, start: len(b.buf)}
+	it := item{Partition: ch.Partition, offset: ch.Offset, index: ch.Index, start: len(b.buf), into: into, extra: extra}
 	o := &p.c.s.o
 	it.delete = !ch.Kind.Adds() && o.Deletes == Hard
 	switch {
@@ -69,6 +76,10 @@ func (p *pipe) add(pl *plan, ch *changelog.Change, id []byte) *refusal {
 	it.idStart = len(b.buf) + 1
 	b.buf = appendString(b.buf, id)
 	it.idEnd = len(b.buf) - 1
+	if into != "" {
+		b.buf = append(b.buf, `,"_index":`...)
+		b.buf = appendString(b.buf, []byte(into))
+	}
 	if pl.routing >= 0 {
 		b.buf = append(b.buf, `,"routing":`...)
 		b.buf = appendRouting(b.buf, pl, ch.Row)
@@ -128,7 +139,7 @@ func (p *pipe) send(ctx context.Context) error {
 	b := p.fill
 	p.fill, p.spun = p.spun, b
 	if p.fill != nil {
-		p.fill.reset()
+		p.fill.reset(p.most)
 	}
 	p.busy = make(chan error, 1)
 	go func(busy chan<- error, requests context.Context) { busy <- p.deliver(requests, b) }(p.busy, p.c.requests)
@@ -156,14 +167,14 @@ func (p *pipe) reset() {
 	}
 	for _, b := range []*bulk{p.fill, p.spun} {
 		if b != nil {
-			b.reset()
+			b.reset(p.most)
 		}
 	}
 	p.err, p.superseded = nil, 0
 	clear(p.topics)
 }
 
-// change is what a rejection names.
+// rejection names the item's change.
 func (it *item) rejection(why error) sink.Rejection {
 	return sink.Rejection{Partition: it.Partition, Offset: it.offset, Index: it.index, Reason: why}
 }

@@ -253,3 +253,50 @@ func TestPitfall_P63_OtherProducts(t *testing.T) {
 		is(t, l.c.Open(context.Background(), l.claim(1, 0, false)), c.class, c.text)
 	}
 }
+
+// P63: the client of go-elasticsearch looks itself whether it talks to Elasticsearch.
+func TestPitfall_P63_ClientSaysSo(t *testing.T) {
+	es, err := elastic.New(stranger{}, "orders", &tombstones)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := es.Lane(t.Context(), laneOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is(t, c.Open(t.Context(), (&lane{topic: topicA}).claim(1, 0, false)), sink.ErrConfig, "another product than Elasticsearch")
+}
+
+type stranger struct{}
+
+func (stranger) Perform(*http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("the client noticed that the server is not Elasticsearch and we do not support this unknown product")
+}
+
+// P59: names with dots, of a column and of a key in a map.
+func TestPitfall_P59_Dots(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		tab := table(t, "dots", mode(t, "[I,UA,D]"), 1, "id BIGINT NOT NULL", "hello.test STRING", "m MAP<STRING, INT>")
+		l := s.lane(tab, tombstones, nil)
+		l.open(1, 0, false)
+		l.must(l.checkpoint(at(0, ins, 1, "x", changelog.MapValue([]changelog.Value{changelog.StringValue("a.b"), changelog.IntValue(1), changelog.StringValue("a"), changelog.IntValue(2)}))))
+		l.expect(map[string]string{"1": `{"hello.test":"x","id":1,"m":{"a.b":1,"a":2}}`})
+		l.open(2, 0, true)
+	})
+}
+
+// P62: a table of 600 texts, which are 1,200 fields.
+func TestPitfall_P62_ManyColumns(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		columns, row := []string{"id BIGINT NOT NULL"}, []any{1}
+		for i := range 600 {
+			columns, row = append(columns, fmt.Sprintf("c%d STRING", i)), append(row, "x")
+		}
+		l := s.lane(table(t, "many", mode(t, "[I,UA,D]"), 1, columns...), tombstones, nil)
+		l.open(1, 0, false)
+		l.must(l.checkpoint(at(0, ins, row...)))
+		if docs := l.docs(everything); !strings.Contains(docs["1"], `"c599":"x"`) {
+			t.Fatal(docs)
+		}
+	})
+}

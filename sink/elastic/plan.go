@@ -10,14 +10,31 @@ import (
 // plan is what is known of one table before the first row.
 type plan struct {
 	table   *changelog.Table
-	index   string
+	index   string  // with a naming the pattern that finds all of them
+	naming  *naming // nil: there is one index
 	keyless bool
 	deletes bool     // the topic can hold them
 	columns []column // that are written, in the table's order
 	routing int      // column, -1: none
 
-	// Found by Open.
-	uuid string // of the index, or of each that an alias or data stream stands for
+	// Found by Open, and where names come from rows by Write.
+	known   map[string]*target // by name
+	touched map[string]bool    // names that the current checkpoint wrote to, where they come from rows
+}
+
+// target is what a name stands for: an index, an alias of one, or a data stream.
+type target struct {
+	name   string
+	uuids  map[string]bool
+	marked bool // the mapping bears the bridge's mark; false: the client may not put it there
+}
+
+// path is the index in the path of a request; "": each item names its own.
+func (p *plan) path() string {
+	if p.naming != nil {
+		return ""
+	}
+	return p.index
 }
 
 type column struct {
@@ -33,6 +50,8 @@ func (s *Sink) plan(t *changelog.Table) (*plan, error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	var err error
 	if p.index, err = s.target(t); err != nil {
+		errs = append(errs, err)
+	} else if p.naming, err = p.named(s.index); err != nil {
 		errs = append(errs, err)
 	}
 	p.deletes = t.Mode.Contains(changelog.Delete) || t.Mode.Contains(changelog.UpdateBefore)

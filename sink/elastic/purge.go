@@ -58,6 +58,7 @@ func (s *Sink) Purge(ctx context.Context, t *changelog.Table, age time.Duration)
 }
 
 type tombstone struct {
+	Index   string `json:"_index"`
 	ID      string `json:"_id"`
 	Routing string `json:"_routing"`
 	SeqNo   int64  `json:"_seq_no"`
@@ -75,7 +76,7 @@ func (s *Sink) tombstones(ctx context.Context, index, query string) ([]tombstone
 	body := strings.NewReader(`{"query":` + query + `}`)
 	res, err := esapi.SearchRequest{Index: []string{index}, Body: body, Size: &size, SeqNoPrimaryTerm: &yes, Source: []string{"false"}}.Do(ctx, s.client)
 	if err != nil {
-		return nil, transientf("%w", hide(err))
+		return nil, lost(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {
@@ -97,6 +98,8 @@ func (s *Sink) deleteExactly(ctx context.Context, index string, page []tombstone
 	for _, t := range page {
 		body.WriteString(`{"delete":{"_id":`)
 		body.Write(appendString(nil, []byte(t.ID)))
+		body.WriteString(`,"_index":`)
+		body.Write(appendString(nil, []byte(t.Index)))
 		if t.Routing != "" {
 			body.WriteString(`,"routing":`)
 			body.Write(appendString(nil, []byte(t.Routing)))
@@ -105,9 +108,9 @@ func (s *Sink) deleteExactly(ctx context.Context, index string, page []tombstone
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
 	defer cancel()
-	res, err := esapi.BulkRequest{Index: index, Body: &body, FilterPath: answerPath}.Do(ctx, s.client)
+	res, err := esapi.BulkRequest{Body: &body, FilterPath: answerPath}.Do(ctx, s.client)
 	if err != nil {
-		return 0, transientf("%w", hide(err))
+		return 0, lost(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {

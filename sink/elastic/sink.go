@@ -54,10 +54,17 @@ func (s *Sink) String() string {
 // is away is ErrTransient.
 func (s *Sink) Lane(_ context.Context, l sink.Lane) (sink.Committer, error) {
 	c := &committer{s: s, lane: l}
-	for _, t := range l.Tables {
+	for i, t := range l.Tables {
 		p, err := s.plan(t)
 		if err != nil {
 			return nil, c.fail("start", sink.ErrConfig, err)
+		}
+		// Rows of two tables with equal keys would be one document.
+		for _, other := range l.Tables[:i] {
+			if s.name(other) == s.name(t) {
+				return nil, c.fail("start", sink.ErrConfig, fmt.Errorf("tables %q and %q both go to index %s, where rows with equal keys would overwrite one another: give each a sink of its own, "+
+					"or New no name", other.Name, t.Name, p.index))
+			}
 		}
 		c.plans = append(c.plans, p)
 	}
@@ -74,10 +81,18 @@ func (s *Sink) Lane(_ context.Context, l sink.Lane) (sink.Committer, error) {
 	return c, nil
 }
 
-// target is where documents of t go.
+// name is the name that New was given, or its default.
+func (s *Sink) name(t *changelog.Table) string {
+	if s.index != "" {
+		return s.index
+	}
+	return t.Name
+}
+
+// target is where documents of t go: an index, or the pattern that finds all of them where names come from rows.
 func (s *Sink) target(t *changelog.Table) (string, error) {
 	if s.index != "" {
-		return s.index, nil
+		return pattern(s.index), nil
 	}
 	if why := badIndex(t.Name); why != "" {
 		return "", fmt.Errorf("table %q %s as the name of an index: name one in New", t.Name, why)

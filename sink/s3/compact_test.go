@@ -197,6 +197,25 @@ func TestCompact_CutAtEveryRequest(t *testing.T) {
 		for n := 1; ; n += step {
 			e := newFake(t)
 			e.fake.Clock = hourAgo
+			var mu sync.Mutex
+			count, armed := 0, false
+			e.fake.Intercept = func(s3test.Request) *s3test.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				if !armed {
+					return nil
+				}
+				if count++; count < n {
+					return nil
+				}
+				return &s3test.Fault{After: after && count == n} // dead from here on
+			}
+			arm := func(on bool) int {
+				mu.Lock()
+				defer mu.Unlock()
+				armed = on
+				return count
+			}
 			w := e.writer(e.sink(&s3.Options{Manifest: true}), events(t))
 			w.put(2)
 			w.put(2)
@@ -207,23 +226,14 @@ func TestCompact_CutAtEveryRequest(t *testing.T) {
 			w.put(2)
 			w.put(2)
 			o.DeleteAfter = time.Minute
-			var mu sync.Mutex
-			count := 0
-			e.fake.Intercept = func(s3test.Request) *s3test.Fault {
-				mu.Lock()
-				defer mu.Unlock()
-				if count++; count < n {
-					return nil
-				}
-				return &s3test.Fault{After: after && count == n} // dead from here on
-			}
+			arm(true)
 			_, err := e.compact(o)
-			e.fake.Intercept = nil
+			requests := arm(false)
 			when := fmt.Sprintf("cut off at request %d (carried out: %t)", n, after)
 			e.sees(8, when)
-			if count < n {
+			if requests < n {
 				if err != nil || n < 30 {
-					t.Errorf("%d requests: %v", count, err)
+					t.Errorf("%d requests: %v", requests, err)
 				}
 				break
 			}

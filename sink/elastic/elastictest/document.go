@@ -172,10 +172,12 @@ func (x *index) get(id string) (any, int, *problem) {
 	return map[string]any{"_index": x.name, "_id": id, "_version": d.version, "_seq_no": d.seq, "_primary_term": 1, "found": true, "_source": d.source}, 200, nil
 }
 
-func (x *index) mget(r *http.Request, body []byte) (any, int, *problem) {
+// mget serves _mget. Each document may name its index.
+func (s *Server) mget(name string, r *http.Request, body []byte) (any, int, *problem) {
 	var ask struct {
 		Docs []struct {
-			ID string `json:"_id"`
+			Index string `json:"_index"`
+			ID    string `json:"_id"`
 		} `json:"docs"`
 	}
 	if json.Unmarshal(body, &ask) != nil {
@@ -184,6 +186,14 @@ func (x *index) mget(r *http.Request, body []byte) (any, int, *problem) {
 	only := r.URL.Query().Get("_source_includes")
 	docs := []any{}
 	for _, d := range ask.Docs {
+		if d.Index == "" {
+			d.Index = name
+		}
+		x, p := s.find(d.Index)
+		if p != nil {
+			docs = append(docs, map[string]any{"_index": d.Index, "_id": d.ID, "error": p.cause()})
+			continue
+		}
 		answer, _, _ := x.get(d.ID)
 		m := answer.(map[string]any)
 		if src, ok := m["_source"].(json.RawMessage); ok && only != "" {

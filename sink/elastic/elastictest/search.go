@@ -1,6 +1,7 @@
 package elastictest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,9 +24,19 @@ type query struct {
 	Range map[string]struct {
 		LT string `json:"lt"`
 	} `json:"range"`
+	IDs struct {
+		Values []string `json:"values"`
+	} `json:"ids"`
 }
 
-func (q *query) matches(source json.RawMessage) bool {
+func (q *query) matches(id string, source json.RawMessage) bool {
+	if q.IDs.Values != nil && !slices.Contains(q.IDs.Values, id) {
+		return false
+	}
+	// Most documents lack the field, which is seen without reading them.
+	if f := q.Bool.MustNot.Exists.Field; len(q.Range) == 0 && !bytes.Contains(source, []byte(`"`+f+`"`)) || f == "" && len(q.Range) == 0 {
+		return true
+	}
 	var doc map[string]any
 	if json.Unmarshal(source, &doc) != nil {
 		return false
@@ -51,15 +62,24 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 		PIT   struct {
 			ID string `json:"id"`
 		} `json:"pit"`
-		After []int `json:"search_after"`
+		After  []int    `json:"search_after"`
+		Source []string `json:"_source"`
 	}
 	if err := json.Unmarshal(body, &ask); err != nil {
 		return nil, 0, &problem{status: 400, typ: "parsing_exception", reason: err.Error()}
 	}
-	names := []string{name}
-	if ask.PIT.ID != "" {
+	var searched []*index
+	if ask.PIT.ID == "" {
+		for _, n := range s.names(name) {
+			x, p := s.find(n)
+			if p != nil {
+				return nil, 0, p
+			}
+			searched = append(searched, x)
+		}
+	} else {
 		var ok bool
-		if names, ok = s.pits[ask.PIT.ID]; !ok {
+		if searched, ok = s.pits[ask.PIT.ID]; !ok {
 			return nil, 0, &problem{status: 404, typ: "search_context_missing_exception", reason: fmt.Sprintf("No search context found for id [%s]", ask.PIT.ID)}
 		}
 	}
@@ -75,19 +95,15 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 	}
 	hits := []any{}
 	n := 0
-	for _, name := range names {
-		x, p := s.find(name)
-		if p != nil {
-			return nil, 0, p
-		}
+	for _, x := range searched {
 		filter := x.filter(name)
 		for _, id := range slices.Sorted(maps.Keys(x.docs)) {
 			d := x.docs[id]
-			if !ask.Query.matches(d.source) || !filter.matches(d.source) {
+			if !ask.Query.matches(id, d.source) || !filter.matches(id, d.source) {
 				continue
 			}
 			if n >= from && len(hits) < ask.Size {
-				hits = append(hits, map[string]any{"_index": x.name, "_id": id, "_version": d.version, "_seq_no": d.seq, "_primary_term": 1, "_source": d.source, "sort": []int{n}})
+				hits = append(hits, map[string]any{"_index": x.name, "_id": id, "_version": d.version, "_seq_no": d.seq, "_primary_term": 1, "_source": only(d.source, ask.Source), "sort": []int{n}})
 			}
 			n++
 		}
@@ -102,4 +118,21 @@ func (x *index) filter(alias string) *query {
 	}
 	_ = json.Unmarshal(x.aliases[strings.TrimSpace(alias)], &a)
 	return &a.Filter
+}
+
+// only keeps some members of a source; none named: all.
+func only(source json.RawMessage, names []string) json.RawMessage {
+	if names == nil {
+		return source
+	}
+	var all map[string]json.RawMessage
+	_ = json.Unmarshal(source, &all)
+	part := make(map[string]json.RawMessage)
+	for _, n := range names {
+		if v, ok := all[n]; ok {
+			part[n] = v
+		}
+	}
+	out, _ := json.Marshal(part)
+	return out
 }

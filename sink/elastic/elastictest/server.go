@@ -3,7 +3,7 @@
 // what becomes of them when a document is deleted, strict mappings, errors of single items within a bulk. The tests of package elastic run one list of cases
 // against it and against a real server.
 //
-// It is no search engine: a search knows match_all and "field does not exist".
+// It is no search engine: a search knows match_all, ids, a range of times and "field does not exist".
 package elastictest
 
 import (
@@ -27,7 +27,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	indices map[string]*index
-	pits    map[string][]string // by id: names of indexes
+	pits    map[string][]*index // by id: copies of the indexes, as they were
 	made    int                 // indexes so far, and points in time
 	fault   func(r *http.Request) *Fault
 }
@@ -44,7 +44,7 @@ type Fault struct {
 
 // NewServer starts a stand-in without indexes. The caller closes it.
 func NewServer() *Server {
-	s := &Server{indices: make(map[string]*index), pits: make(map[string][]string)}
+	s := &Server{indices: make(map[string]*index), pits: make(map[string][]*index)}
 	s.http = httptest.NewServer(s)
 	s.URL = s.http.URL
 	return s
@@ -148,7 +148,16 @@ func (s *Server) serve(r *http.Request, body []byte, fault *Fault) (answer any, 
 		return s.bulk(r, "", body, fault)
 	case name == "_search":
 		return s.search(r, "", body)
+	case name == "_mget":
+		return s.mget("", r, body)
+	case name == "_ingest" && get:
+		return map[string]any{}, 404, nil
 	case name == "_pit" && r.Method == http.MethodDelete:
+		var ask struct {
+			ID string `json:"id"`
+		}
+		_ = json.Unmarshal(body, &ask)
+		delete(s.pits, ask.ID)
 		return map[string]any{"succeeded": true}, 200, nil
 	case strings.HasPrefix(name, "_"):
 		return nil, 0, noHandler(r)
@@ -158,6 +167,19 @@ func (s *Server) serve(r *http.Request, body []byte, fault *Fault) (answer any, 
 		return s.remove(name)
 	case call == "_bulk":
 		return s.bulk(r, name, body, fault)
+	}
+	if strings.Contains(name, "*") {
+		switch {
+		case call == "" && get:
+			return s.describe(name), 200, nil
+		case call == "_refresh":
+			return map[string]any{"_shards": map[string]any{"failed": 0}}, 200, nil
+		case call == "_pit":
+			return s.openPIT(name), 200, nil
+		case call == "_search":
+			return s.search(r, name, body)
+		}
+		return nil, 0, noHandler(r)
 	}
 	x, p := s.find(name)
 	if p != nil {
@@ -183,20 +205,49 @@ func (s *Server) serve(r *http.Request, body []byte, fault *Fault) (answer any, 
 		clear(x.deleted)
 		return acknowledged, 200, nil
 	case call == "_pit":
-		s.made++
-		id := fmt.Sprintf("pit%d", s.made)
-		s.pits[id] = []string{name}
-		return map[string]any{"id": id}, 200, nil
+		return s.openPIT(name), 200, nil
 	case call == "_search":
 		return s.search(r, name, body)
 	case call == "_mget":
-		return x.mget(r, body)
+		return s.mget(name, r, body)
 	case call == "_doc" && get:
 		return x.get(rest)
 	case call == "_doc", call == "_create":
 		return x.single(r, call, rest, body)
 	}
 	return nil, 0, noHandler(r)
+}
+
+func (s *Server) openPIT(name string) map[string]any {
+	s.made++
+	id := fmt.Sprintf("pit%d", s.made)
+	s.pits[id] = []*index{}
+	for _, n := range s.names(name) {
+		x, p := s.find(n)
+		if p != nil {
+			continue
+		}
+		as := *x // whose documents are replaced, never changed
+		as.docs = maps.Clone(x.docs)
+		filter := x.filter(n)
+		maps.DeleteFunc(as.docs, func(id string, d *document) bool { return !filter.matches(id, d.source) })
+		s.pits[id] = append(s.pits[id], &as)
+	}
+	return map[string]any{"id": id}
+}
+
+// names returns the names that a pattern stands for; any other name as it is.
+func (s *Server) names(pattern string) []string {
+	if !strings.Contains(pattern, "*") {
+		return []string{pattern}
+	}
+	var out []string
+	for _, n := range slices.Sorted(maps.Keys(s.indices)) {
+		if ok, _ := path.Match(pattern, n); ok {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // find returns the index that a name or alias stands for.
@@ -261,7 +312,7 @@ func (s *Server) remove(pattern string) (any, int, *problem) {
 func (s *Server) describe(name string) map[string]any {
 	all := make(map[string]any)
 	for n, x := range s.indices {
-		if n == name || x.aliases[name] != nil {
+		if slices.Contains(s.names(name), n) || x.aliases[name] != nil {
 			all[n] = map[string]any{"aliases": x.aliases, "mappings": &x.mapping,
 				"settings": map[string]any{"index": map[string]any{"uuid": x.uuid, "gc_deletes": x.gc}}}
 		}
