@@ -24,7 +24,7 @@ const keepGenerations = 1000
 // the marker only after this commit, and then sees that its generation has ended. Save compares the owner of each position besides.
 //
 // Refusals come before anybody is disconnected: a late Acquire must not hurt the rightful owner.
-func (c *committer) Acquire(ctx context.Context, r sink.AcquireRequest) (sink.Claim, error) {
+func (c inTransaction) Acquire(ctx context.Context, r sink.AcquireRequest) (sink.Claim, error) {
 	c.drop(ctx)
 	c.gen, c.opened = sink.Generation{}, false
 	r.Fingerprint = fingerprint(r.Fingerprint, c.targets)

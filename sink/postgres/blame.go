@@ -36,15 +36,22 @@ func (c *committer) blame(ctx context.Context, b taken, refusal error) error {
 	if len(named(refusal)) > 0 {
 		return refusal
 	}
-	c.tx.rollback(ctx)
-	c.tx = nil
-	t, err := c.s.beginFor(ctx, c.gen)
+	return c.blameOf(ctx, append(c.taken[:len(c.taken):len(c.taken)], b), refusal)
+}
+
+// blameOf does so for all batches of a checkpoint, of which any may be refused.
+func (c *committer) blameOf(ctx context.Context, all []taken, refusal error) error {
+	if c.tx != nil {
+		c.tx.rollback(ctx)
+		c.tx = nil
+	}
+	t, err := c.beginAside(ctx)
 	if err != nil {
 		return err
 	}
 	defer t.rollback(ctx)
 	s := search{a: &c.apply, t: t}
-	for _, done := range append(c.taken[:len(c.taken):len(c.taken)], b) {
+	for _, done := range all {
 		if err := s.batch(ctx, done); err != nil {
 			return err
 		}
@@ -92,7 +99,7 @@ func (s *search) batch(ctx context.Context, b taken) error {
 		return err
 	}
 	for changes := b.batch.Changes; ; {
-		_, err := s.a.batch(ctx, s.t, b.target, changes)
+		_, err := s.a.inOrder(ctx, s.t, b.target, changes, b.order)
 		if err == nil {
 			return s.exec(ctx, "RELEASE SAVEPOINT batch")
 		}

@@ -116,7 +116,7 @@ func TestWrite_NamesWhatTheServerRefuses(t *testing.T) {
 		state              string
 	}{
 		{"check", "text " + check, "", many(40, 3, 17, 39), "13, 27, 49", "23514"},
-		{"check, first and last of a large batch", "text " + check, "", many(6000, 0, 4999, 5000, 5999), "10, 5009, 5010, 6009", "23514"},
+		{"check, first and last of a large batch", "text " + check, "", many(21_000, 0, 19_999, 20_000, 20_999), "10, 20009, 20010, 21009", "23514"},
 		{"check, all", "text " + check, "", many(5, 0, 1, 2, 3, 4), "10, 11, 12, 13, 14", "23514"},
 		{"unique over another column", "text", "CREATE UNIQUE INDEX ON kv (v) WHERE v = 'SECRET'", many(30, 4, 9, 28), "19, 38", "23505"},
 		{"cast", "uuid", "", []changelog.Change{ins(1, "6f9619ff-8b86-d011-b42d-00c04fc964ff"), ins(2, "SECRET"), ins(3, "6f9619ff-8b86-d011-b42d-00c04fc964fe")}, "11 v", "22P02"},
@@ -210,16 +210,12 @@ func TestWrite_BlamesNoneOnAGuess(t *testing.T) {
 			[]changelog.Change{row(0, 1, 8, "a"), row(1, 2, 7, "a"), row(2, 3, 99, "orphan"), row(3, 7, 8, "a"), row(4, 8, -1, "a"), row(5, 9, -1, "SECRET"), row(6, 10, 9, "of a refused one")}, "2, 5, 6"},
 		{"children of one another", "ALTER TABLE kv ADD FOREIGN KEY (r) REFERENCES kv",
 			[]changelog.Change{row(0, 1, 8, "a"), row(1, 2, 7, "a"), row(2, 3, 99, "orphan"), row(3, 7, 8, "a"), row(4, 8, 1, "a"), row(5, 9, -1, "SECRET"), row(6, 10, 9, "of a refused one"), row(7, 11, 99, "orphan")}, "2, 5, 6, 7"},
-		{"a value that moves on", "CREATE UNIQUE INDEX ON kv (r); INSERT INTO kv VALUES (5, 1, 'a')",
-			[]changelog.Change{row(0, 1, 1, "a"), row(1, 5, 2, "a"), row(2, 6, 3, "a")}, ""},
 		{"a value that moves on, and a bad one", "CREATE UNIQUE INDEX ON kv (r); INSERT INTO kv VALUES (5, 1, 'a')",
 			[]changelog.Change{row(0, 1, 1, "a"), row(1, 5, 2, "a"), row(2, 6, 3, "SECRET")}, "2"},
 		{"a swap", "ALTER TABLE kv ADD UNIQUE (r) DEFERRABLE; INSERT INTO kv VALUES (5, 1, 'a'), (6, 2, 'a')",
 			[]changelog.Change{row(0, 5, 2, "a"), row(1, 6, 1, "a"), row(2, 7, 3, "SECRET")}, "2"},
 		{"a swap, and a duplicate", "ALTER TABLE kv ADD UNIQUE (r) DEFERRABLE; INSERT INTO kv VALUES (5, 1, 'a'), (6, 2, 'a'), (90, 9, 'a')",
 			[]changelog.Change{row(0, 5, 2, "a"), row(1, 6, 1, "a"), row(2, 7, 9, "a"), row(3, 8, 3, "a"), row(4, 9, 3, "a")}, "2, 4"},
-		{"a swap that the server checks row by row", "CREATE UNIQUE INDEX ON kv (r); INSERT INTO kv VALUES (5, 1, 'a'), (6, 2, 'a'), (90, 9, 'a')",
-			[]changelog.Change{row(0, 5, 2, "a"), row(1, 6, 1, "a")}, ""},
 		{"a trigger that counts", `CREATE FUNCTION few() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF (SELECT count(*) FROM n) > 2 THEN RAISE EXCEPTION 'too many'; END IF; RETURN NULL; END $$;
 			CREATE TRIGGER few AFTER INSERT ON kv REFERENCING NEW TABLE AS n FOR EACH STATEMENT EXECUTE FUNCTION few()`,
 			[]changelog.Change{row(0, 5, 2, "a"), row(1, 6, 1, "a"), row(2, 7, 3, "a"), row(3, 8, 3, "a"), row(4, 9, 3, "a")}, ""},
@@ -234,9 +230,7 @@ func TestWrite_BlamesNoneOnAGuess(t *testing.T) {
 			if tc.want == "" {
 				return
 			}
-			if err := w.redo(err, tc.changes); tc.name == "a value that moves on, and a bad one" {
-				wantBlamed(t, err, "")
-			} else if err != nil {
+			if err := w.redo(err, tc.changes); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -141,12 +141,12 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 			UNION ALL
 			SELECT b.attnum, t.typbasetype, CASE WHEN t.typtypmod >= 0 THEN t.typtypmod ELSE b.mod END, b.refuses OR t.typnotnull
 			FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.typ WHERE t.typtype = 'd'),
-		citext AS (SELECT t.oid FROM pg_catalog.pg_type t JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'
-			JOIN pg_catalog.pg_extension x ON d.refclassid = 'pg_catalog.pg_extension'::regclass AND x.oid = d.refobjid WHERE t.typname = 'citext' AND x.extname = 'citext')
+		extra AS (SELECT t.oid, t.typname FROM pg_catalog.pg_type t JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'
+			JOIN pg_catalog.pg_extension x ON d.refclassid = 'pg_catalog.pg_extension'::regclass AND x.oid = d.refobjid WHERE t.typname IN ('citext', 'hstore') AND x.extname = t.typname)
 		SELECT a.attname, b.refuses, a.atthasdef OR a.attidentity <> '', a.attidentity::text, a.attgenerated <> '', coalesce(NOT k.collisdeterministic, false), a.attcollation <> 0,
 			has_column_privilege($1::oid, a.attnum, 'INSERT'), has_column_privilege($1::oid, a.attnum, 'UPDATE'), has_column_privilege($1::oid, a.attnum, 'SELECT'),
-			t.oid, format('%I.%I', own_schema.nspname, own.typname), format_type(a.atttypid, a.atttypmod), b.mod, t.typtype::text, t.oid IN (SELECT oid FROM citext),
-			e.oid, quote_ident(elem_schema.nspname) || '.' || quote_ident(e.typname), format_type(e.oid, b.mod), e.typtype::text, e.oid IN (SELECT oid FROM citext)
+			t.oid, format('%I.%I', own_schema.nspname, own.typname), format_type(a.atttypid, a.atttypmod), b.mod, t.typtype::text, coalesce((SELECT typname::text FROM extra WHERE oid = t.oid), ''), t.typrelid,
+			e.oid, quote_ident(elem_schema.nspname) || '.' || quote_ident(e.typname), format_type(e.oid, b.mod), e.typtype::text, coalesce((SELECT typname::text FROM extra WHERE oid = e.oid), ''), coalesce(e.typrelid, 0)
 		FROM base b
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = $1::oid AND a.attnum = b.attnum
 		JOIN pg_catalog.pg_type t ON t.oid = b.typ AND t.typtype <> 'd'
@@ -159,23 +159,39 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (pgColumn, error) {
+	columns, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (pgColumn, error) {
 		var c pgColumn
-		var kind string
+		var kind, extra, elemExtra string
+		var elemRel uint32
 		var elemOID *uint32
 		var elemName, elemShown, elemKind *string
-		var elemCitext *bool
 		err := row.Scan(&c.name, &c.notNull, &c.filled, &c.identity, &c.generated, &c.loose, &c.collated, &c.mayInsert, &c.mayUpdate, &c.maySelect,
-			&c.typ.oid, &c.typ.name, &c.typ.shown, &c.typ.mod, &kind, &c.typ.citext, &elemOID, &elemName, &elemShown, &elemKind, &elemCitext)
+			&c.typ.oid, &c.typ.name, &c.typ.shown, &c.typ.mod, &kind, &extra, &c.typ.relation, &elemOID, &elemName, &elemShown, &elemKind, &elemExtra, &elemRel)
 		if err != nil {
 			return c, err
 		}
 		c.typ.kind = kind[0]
+		c.typ.citext, c.typ.hstore = extra == "citext", extra == "hstore"
 		if elemOID != nil && elemKind != nil && *elemKind != "d" {
-			c.typ.elem = &pgType{oid: *elemOID, name: *elemName, shown: *elemShown, mod: c.typ.mod, kind: (*elemKind)[0], citext: elemCitext != nil && *elemCitext}
+			c.typ.elem = &pgType{oid: *elemOID, name: *elemName, shown: *elemShown, mod: c.typ.mod, kind: (*elemKind)[0], citext: elemExtra == "citext", hstore: elemExtra == "hstore", relation: elemRel}
 		}
 		return c, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range columns {
+		for t := &columns[i].typ; t != nil; t = t.elem {
+			if t.kind != 'c' {
+				continue
+			}
+			// No type holds itself, so this ends.
+			if t.fields, err = readColumns(ctx, q, t.relation); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return columns, nil
 }
 
 func readIndexes(ctx context.Context, q querier, table uint32) ([]pgIndex, error) {

@@ -23,8 +23,12 @@ func (s *Sink) check(ctx context.Context, tables []*changelog.Table) ([]*target,
 	if len(tables) == 0 {
 		return nil, configf("the lane has no tables: name those whose batches will be written (Options.Tables)")
 	}
-	if len(tables) > 1 && s.into != (qualified{}) {
-		return nil, configf("one table is named to write into (%s), but the lane has %d source tables: name none, so that each goes into the table of its own name", s.into.SQL(), len(tables))
+	to, problems := s.destinations(tables)
+	if len(to) == 0 {
+		return nil, &sink.Error{Class: sink.ErrConfig, Err: errors.Join(problems...)}
+	}
+	if len(to) > 1 && len(s.o.Swap.Group) > 0 {
+		return nil, configf("Options.Swap is for a lane of one table, since rows of several may have to wait for one another, and this one has %d: give the table a bridge of its own", len(to))
 	}
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -32,22 +36,34 @@ func (s *Sink) check(ctx context.Context, tables []*changelog.Table) ([]*target,
 	}
 	defer conn.Release()
 	var out []*target
-	problems := s.checkRenames(tables)
-	for _, t := range tables {
-		if err := s.checkNames(t); err != nil {
+	problems = append(problems, s.checkRenames(tables)...)
+	problems = append(problems, s.checkCasts(tables)...)
+	for _, d := range to {
+		if err := d.s.checkNames(d.table); err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		found, err := readTable(ctx, conn, s.name(t))
+		found, err := readTable(ctx, conn, d.s.name(d.table))
 		if err != nil {
 			return nil, err
 		}
 		if found == nil {
-			problems = append(problems, s.missing(ctx, conn, t))
+			problems = append(problems, d.s.missing(ctx, conn, d.table))
 			continue
 		}
-		tg, errs := s.compare(t, found)
+		adds, err := d.s.invent(ctx, conn, d.table, found)
+		switch {
+		case err != nil && undone(err) == sink.ErrConfig:
+			problems = append(problems, err)
+			continue
+		case err != nil:
+			return nil, err
+		}
+		tg, errs := d.s.compare(d.table, found)
 		problems = append(problems, errs...)
+		if tg != nil {
+			tg.topic, tg.adds = d.topic, adds
+		}
 		out = append(out, tg)
 	}
 	if len(problems) > 0 {
@@ -59,7 +75,7 @@ func (s *Sink) check(ctx context.Context, tables []*changelog.Table) ([]*target,
 // checkRenames finds renames of columns that no table has, which would be misspelt.
 func (s *Sink) checkRenames(tables []*changelog.Table) (problems []error) {
 	for _, source := range slices.Sorted(maps.Keys(s.o.Columns)) {
-		if !slices.ContainsFunc(tables, func(t *changelog.Table) bool { return t.Schema.Index(source) >= 0 }) {
+		if !slices.ContainsFunc(tables, func(t *changelog.Table) bool { return columnNamed(t, source) >= 0 }) {
 			hint := ""
 			if outer, _, ok := strings.Cut(source, "."); ok && slices.ContainsFunc(tables, func(t *changelog.Table) bool { return t.Schema.Index(outer) >= 0 }) {
 				hint = fmt.Sprintf(": a field within column %q has no column of its own, and goes where the column goes", outer)
@@ -100,8 +116,9 @@ func (s *Sink) checkNames(t *changelog.Table) error {
 	if len(t.Schema.Key) == 0 && t.Mode != changelog.Append && !takesAway(t) {
 		bad("table %q has no key, and its topic can hold updates and deletes that do not tell the old row (mode %s): declare a PRIMARY KEY", t.Name, t.Mode)
 	}
+	s.checkTableShape(t, bad)
 	isKey := keyColumns(t.Schema)
-	if n := s.written(t); n > maxColumns {
+	if n := s.written(t) + len(s.extras(t)); n > maxColumns {
 		bad("table %q has %d columns, and Postgres allows %d in a table: leave some out with an empty name in Options.Columns", t.Name, n, maxColumns)
 	}
 	if n := len(t.Schema.Key); n > maxKey {
@@ -125,7 +142,7 @@ func (s *Sink) checkNames(t *changelog.Table) error {
 		}
 		from[name] = source
 	}
-	if takesAway(t) && !slices.ContainsFunc(t.Schema.Columns, func(c changelog.Column) bool { return c.Metadata == "" && s.column(c.Name) != "" }) {
+	if s.takesAway(t) && !slices.ContainsFunc(t.Schema.Columns, func(c changelog.Column) bool { return c.Metadata == "" && s.column(c.Name) != "" }) {
 		bad("table %q has no key, and only METADATA columns are written: a row that goes away cannot be found by them: write another column", t.Name)
 	}
 	if len(from) == 0 {
@@ -196,7 +213,7 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 			if like := found.similar(name); like != "" {
 				hint = fmt.Sprintf(" (there is %s; names are compared exactly)", quote(like))
 			}
-			bad("column %s is missing%s: run ALTER TABLE %s ADD COLUMN %s %s, or rename or leave it out in Options.Columns", quote(name), hint, at, quote(name), want)
+			bad("column %s is missing%s: run ALTER TABLE %s ADD COLUMN %s %s, set Options.Evolve, or rename or leave it out in Options.Columns", quote(name), hint, at, quote(name), want)
 			continue
 		}
 		if problem := col.unwritable(); problem != "" {
@@ -204,8 +221,8 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 			continue
 		}
 		// Rows that are found again by a number's text need one text for each number, as keys do.
-		byText := takesAway(t) && (source.Type.Root == changelog.RootFloat || source.Type.Root == changelog.RootDouble)
-		bind, err := fit(&source.Type, &col.typ, rule{key: isKey[i] || byText, truncate: s.o.TruncateNanos})
+		byText := s.takesAway(t) && (source.Type.Root == changelog.RootFloat || source.Type.Root == changelog.RootDouble)
+		bind, err := fit(&source.Type, &col.typ, rule{key: isKey[i] || byText, truncate: s.o.TruncateNanos, cast: slices.Contains(s.o.Cast, source.Name)})
 		if err != nil {
 			bad("column %s: %w", quote(name), err)
 			continue
@@ -214,7 +231,7 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 			bad("column %s has a nondeterministic collation, which takes different keys for equal: use a deterministic one", quote(name))
 		}
 		needs = append(needs, col.lacks(keyed, isKey[i])...)
-		if takesAway(t) && source.Metadata == "" {
+		if s.takesAway(t) && source.Metadata == "" {
 			if problem := col.unequal(); problem != "" {
 				bad("column %s %s", quote(name), problem)
 			}
@@ -228,13 +245,14 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 		}
 		tg.columns = append(tg.columns, column{source: i, name: name, key: isKey[i], notNull: col.notNull, shown: col.typ.shown, typ: col.typ.name, collate: collate, bind: bind})
 	}
+	needs = append(needs, s.compareShape(tg, found, bad)...)
 	for i := range found.columns {
 		col := &found.columns[i]
 		if col.notNull && !col.filled && !slices.ContainsFunc(tg.columns, func(c column) bool { return c.name == col.name }) && !s.takes(t, col.name) {
 			bad("column %s is NOT NULL, has no default and no source column: give it a default, or run ALTER TABLE %s ALTER COLUMN %s DROP NOT NULL", quote(col.name), at, quote(col.name))
 		}
 	}
-	if (t.Mode.Contains(changelog.Delete) || t.Mode.Contains(changelog.UpdateBefore)) && !found.mayDelete {
+	if s.removes(t) && !found.mayDelete {
 		needs = append(needs, "DELETE")
 	}
 	if len(needs) > 0 {
@@ -243,7 +261,7 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 		bad("role %s may not %s: run GRANT %s ON %s TO %s", quote(found.role), strings.Join(needs, ", "), strings.Join(needs, ", "), at, quote(found.role))
 	}
 	if keyed {
-		if problem := s.uniqueOver(t, found); problem != "" {
+		if problem := found.uniqueOver(s.keyColumnNames(t), "the key"); problem != "" {
 			bad("%s", problem)
 		}
 	}
@@ -275,12 +293,17 @@ func (s *Sink) takes(t *changelog.Table, name string) bool {
 	return slices.ContainsFunc(t.Schema.Columns, func(c changelog.Column) bool { return s.column(c.Name) == name })
 }
 
-// uniqueOver says that no unique index covers exactly the key, which ON CONFLICT needs, and why those that come near do not count.
-func (s *Sink) uniqueOver(t *changelog.Table, found *pgTable) string {
-	var want []string
+// keyColumnNames returns the names of the key's columns in the table, in the order of the key.
+func (s *Sink) keyColumnNames(t *changelog.Table) (out []string) {
 	for _, k := range t.Schema.Key {
-		want = append(want, s.column(t.Schema.Columns[k].Name))
+		out = append(out, s.column(t.Schema.Columns[k].Name))
 	}
+	return out
+}
+
+// uniqueOver says that no unique index covers exactly these columns, which ON CONFLICT needs, and why those that come near do not count.
+func (found *pgTable) uniqueOver(columns []string, what string) string {
+	want := slices.Clone(columns)
 	slices.Sort(want)
 	var near []string
 	for _, ix := range found.indexes {
@@ -300,6 +323,6 @@ func (s *Sink) uniqueOver(t *changelog.Table, found *pgTable) string {
 	if len(near) > 0 {
 		why = " (" + strings.Join(near, "; ") + ", which does not count)"
 	}
-	cols := strings.Join(s.keyNames(t), ", ")
-	return fmt.Sprintf("there is no unique index over exactly the key (%s)%s: run CREATE UNIQUE INDEX ON %s (%s)", cols, why, found.name.SQL(), cols)
+	cols := strings.Join(quoteAll(columns), ", ")
+	return fmt.Sprintf("there is no unique index over exactly %s (%s)%s: run CREATE UNIQUE INDEX ON %s (%s)", what, cols, why, found.name.SQL(), cols)
 }

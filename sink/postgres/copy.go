@@ -57,7 +57,7 @@ func (tg *target) copySQL(rules bool) string {
 	for i := range tg.columns {
 		names[i] = quote(tg.columns[i].name)
 	}
-	return fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", tg.name.SQL(), strings.Join(names, ", "))
+	return fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", tg.into().SQL(), strings.Join(names, ", "))
 }
 
 // copyNew writes changes as new rows, if st may and if that is likely to go well, and reports whether it did. false without an error: the
@@ -65,7 +65,7 @@ func (tg *target) copySQL(rules bool) string {
 //
 // Rows are in the order of their keys, as in the upsert, so that lanes lock what they share in one order.
 func (a *applier) copyNew(ctx context.Context, t *transaction, tg *target, w work) (done bool, err error) {
-	if w.st.copy == "" || len(w.changes) < copyRows {
+	if w.st.copy == "" || len(w.changes) < copyRows || a.stage.of(t) {
 		return false, nil
 	}
 	if a.fresh == nil {
@@ -79,11 +79,14 @@ func (a *applier) copyNew(ctx context.Context, t *transaction, tg *target, w wor
 	if !f.try() {
 		return false, nil
 	}
+	if err := a.clocked(ctx, t, tg); err != nil {
+		return false, err
+	}
 	conn := t.Conn().PgConn()
 	if err := conn.Exec(ctx, "SAVEPOINT copying").Close(); err != nil {
 		return false, err
 	}
-	r := &copyReader{tg: tg, changes: w.changes, buf: append(make([]byte, 0, copyChunk+copyChunk/4), copyHeader...)}
+	r := &copyReader{tg: tg, stamp: a.stamp, changes: w.changes, buf: append(make([]byte, 0, copyChunk+copyChunk/4), copyHeader...)}
 	_, err = conn.CopyFrom(ctx, r, w.st.copy)
 	r.stop()
 	switch {
@@ -111,6 +114,7 @@ const copyHeader = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x
 type copyReader struct {
 	mu      sync.Mutex // CopyFrom reads in a goroutine, and does not wait for it when the connection breaks
 	tg      *target
+	stamp   stamp
 	changes []changelog.Change
 	buf     []byte
 	sent    int // of buf
@@ -153,12 +157,12 @@ func (r *copyReader) more() error {
 			r.ended = true
 			return nil
 		}
-		row := r.changes[0].Row
+		c := &r.changes[0]
 		r.changes = r.changes[1:]
 		r.buf = binary.BigEndian.AppendUint16(r.buf, uint16(len(r.tg.columns)))
 		for i := range r.tg.columns {
 			var err error
-			if r.buf, err = r.tg.columns[i].put(r.buf, row[r.tg.columns[i].source]); err != nil {
+			if r.buf, err = r.tg.columns[i].putOf(r.buf, c, &r.stamp); err != nil {
 				return err
 			}
 		}

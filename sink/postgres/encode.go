@@ -97,60 +97,6 @@ func putFloat8(dst []byte, v changelog.Value) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(dst, math.Float64bits(f)), nil
 }
 
-// putNumeric writes DECIMALs and integers into a numeric with so many digits before and after the point.
-func putNumeric(before, after int) encoder {
-	intType := &changelog.Type{Root: changelog.RootBigInt}
-	return func(dst []byte, v changelog.Value) ([]byte, error) {
-		var buf [48]byte
-		var text []byte
-		switch v.Kind() {
-		case changelog.KindDecimal:
-			text = changelog.AppendDecimal(buf[:0], v)
-		case changelog.KindInt:
-			text = changelog.AppendText(buf[:0], intType, v)
-		default:
-			return dst, errKind
-		}
-		return appendNumeric(dst, string(text), before, after)
-	}
-}
-
-// appendNumeric turns plain digits into the server's form: groups of four digits around the point, without zero groups at either end.
-func appendNumeric(dst []byte, text string, before, after int) ([]byte, error) {
-	sign := uint16(0)
-	if rest, negative := strings.CutPrefix(text, "-"); negative {
-		text, sign = rest, 0x4000
-	}
-	whole, part, _ := strings.Cut(text, ".")
-	whole = strings.TrimLeft(whole, "0")
-	if len(part) > after {
-		return dst, errScale
-	}
-	if len(whole) > before {
-		return dst, errRange
-	}
-	digits := strings.Repeat("0", -len(whole)&3) + whole
-	weight := len(digits)/4 - 1
-	digits += part + strings.Repeat("0", -len(part)&3)
-	for strings.HasPrefix(digits, "0000") {
-		digits, weight = digits[4:], weight-1
-	}
-	digits = strings.TrimRight(digits, "0")
-	digits += strings.Repeat("0", -len(digits)&3)
-	if digits == "" {
-		sign, weight = 0, 0
-	}
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(digits)/4))
-	dst = binary.BigEndian.AppendUint16(dst, uint16(int16(weight)))
-	dst = binary.BigEndian.AppendUint16(dst, sign)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(part)))
-	for ; digits != ""; digits = digits[4:] {
-		n := uint16(digits[0]-'0')*1000 + uint16(digits[1]-'0')*100 + uint16(digits[2]-'0')*10 + uint16(digits[3]-'0')
-		dst = binary.BigEndian.AppendUint16(dst, n)
-	}
-	return dst, nil
-}
-
 // putString writes text of at most limit characters; 0 is no limit.
 func putString(limit int) encoder {
 	return func(dst []byte, v changelog.Value) ([]byte, error) {

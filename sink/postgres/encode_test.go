@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+	"math"
 	"math/big"
 	"strings"
 	"testing"
@@ -48,6 +50,40 @@ func TestNumeric_Decoded(t *testing.T) {
 		if have.Cmp(want) != 0 {
 			t.Fatalf("%s is read as %v", text, have)
 		}
+	})
+}
+
+// Numbers of 64 bits have a shorter way to the same bytes, and to the same errors.
+func TestNumeric_Small(t *testing.T) {
+	same := func(t interface {
+		Helper()
+		Errorf(string, ...any)
+	}, v changelog.Value, before, after int) {
+		t.Helper()
+		text := string(changelog.AppendText(nil, &changelog.Type{Root: changelog.RootBigInt}, v))
+		if v.Kind() == changelog.KindDecimal {
+			text = string(changelog.AppendDecimal(nil, v))
+		}
+		want, wantErr := appendNumeric([]byte("x"), text, before, after)
+		got, err := putNumeric(before, after)([]byte("x"), v)
+		if err != wantErr || err == nil && !bytes.Equal(got, want) {
+			t.Errorf("%s into (%d, %d): % x, %v; expected % x, %v", text, before, after, got, err, want, wantErr)
+		}
+	}
+	for _, n := range []int64{0, 1, -1, 9999, 10000, -10000, 100000000, 1e16, 1e18, math.MaxInt64, math.MinInt64, math.MinInt64 + 1} {
+		same(t, changelog.IntValue(n), unbounded, unbounded)
+		for scale := range 39 {
+			for _, hi := range []int64{0, -1} {
+				same(t, changelog.DecimalValue(hi, uint64(n), scale), unbounded, unbounded)
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		limits := rapid.IntRange(-2, 24)
+		before, after := limits.Draw(t, "before"), limits.Draw(t, "after")
+		lo := rapid.Uint64().Draw(t, "lo") / uint64(rapid.SampledFrom([]int64{1, 1e3, 1e7, 1e12, 1e18}).Draw(t, "by"))
+		same(t, changelog.DecimalValue(int64(rapid.IntRange(-1, 0).Draw(t, "hi")), lo, rapid.IntRange(0, 20).Draw(t, "scale")), before, after)
+		same(t, changelog.IntValue(int64(lo)), before, after)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // End ends gen and tells its last checkpoint. It first disconnects what may still hold an open transaction of gen and takes its marker, so
 // that a COMMIT that is on its way has either happened, and is seen by the statements after, or never will; see Acquire for the rest
 // of the argument.
-func (c *committer) End(ctx context.Context, gen sink.Generation) (sink.CheckpointID, error) {
+func (c inTransaction) End(ctx context.Context, gen sink.Generation) (sink.CheckpointID, error) {
 	if gen.Bridge == c.gen.Bridge && gen.ID == c.gen.ID {
 		c.drop(ctx)
 		c.opened = false
@@ -59,7 +59,7 @@ func (s *Sink) endIn(ctx context.Context, t *transaction, gen sink.Generation) (
 }
 
 // Read returns what is stored for a bridge. Unlike the other methods it may be called from any goroutine.
-func (c *committer) Read(ctx context.Context, bridge string) (sink.State, error) {
+func (c inTransaction) Read(ctx context.Context, bridge string) (sink.State, error) {
 	st, err := c.s.read(ctx, bridge)
 	if err != nil {
 		err = lift(err)
@@ -69,9 +69,10 @@ func (c *committer) Read(ctx context.Context, bridge string) (sink.State, error)
 }
 
 func (s *Sink) read(ctx context.Context, bridge string) (sink.State, error) {
-	// One snapshot of all tables.
+	// One snapshot of all tables. The idle timeout is ours, since one of the role's may be shorter than this process sleeps.
 	var st sink.State
-	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	begin := fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = %d", storeIdleTimeout.Milliseconds())
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
 		var incarnation int32
 		err := tx.QueryRow(ctx, "SELECT b.fingerprint, b.incarnation, f.version FROM "+s.store.bridge+" b, "+s.store.format+" f WHERE b.name = $1 AND f.single", bridge).
 			Scan(&st.Fingerprint, &incarnation, &st.Format)

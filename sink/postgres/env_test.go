@@ -24,6 +24,7 @@ type env struct {
 	schema string // of target tables, first in the search_path
 	own    string // of the sink's tables
 	admin  *pgxpool.Pool
+	where  string // what a reader adds to tell the rows of a table with a key that are deleted
 }
 
 var schemas atomic.Int64
@@ -43,6 +44,14 @@ func newEnv(t testing.TB) *env {
 		e.exec("DROP SCHEMA IF EXISTS " + e.own + " CASCADE")
 	})
 	return e
+}
+
+// live is what a reader adds to the name of a table.
+func (e *env) live(t *changelog.Table) string {
+	if len(t.Schema.Key) == 0 {
+		return t.Name
+	}
+	return t.Name + e.where
 }
 
 // pool returns a pool that change may alter before it connects.
@@ -139,6 +148,8 @@ type writer struct {
 	at    int64 // next offset to write
 	from  int64 // of the current checkpoint
 	cp    sink.CheckpointID
+
+	receipt sink.Committable // of the checkpoint that was prepared last
 }
 
 func (e *env) lane(p *pgxpool.Pool, into string, o *postgres.Options, tables ...*changelog.Table) (sink.Committer, error) {
@@ -163,7 +174,12 @@ func (e *env) writer(p *pgxpool.Pool, o *postgres.Options, t *changelog.Table) *
 	return w
 }
 
-func (w *writer) store() sink.Store { return w.c.(sink.Store) }
+func (w *writer) store() sink.Store {
+	if offers, ok := w.c.(sink.StoreOfferer); ok {
+		return offers.OfferStore()
+	}
+	return w.c.(sink.Store)
+}
 
 func (w *writer) acquire() {
 	w.t.Helper()
@@ -210,7 +226,8 @@ func (w *writer) checkpoint() sink.Checkpoint {
 func (w *writer) prepare() error {
 	cp := w.checkpoint()
 	got, err := w.c.Prepare(w.ctx, sink.Cut{Generation: w.claim.Generation, Checkpoint: cp.ID, From: cp.From, To: cp.To, Counters: cp.Counters})
-	if err == nil && !got.Empty() {
+	w.receipt = got
+	if _, own := w.c.(sink.Store); err == nil && own && !got.Empty() {
 		return fmt.Errorf("the receipt is not empty")
 	}
 	return err
@@ -218,6 +235,10 @@ func (w *writer) prepare() error {
 
 func (w *writer) save() error {
 	cp := w.checkpoint()
+	if !w.receipt.Empty() {
+		w.receipt.Sink, w.receipt.From, w.receipt.To = "target", cp.From, cp.To
+		cp.Committables = []sink.Committable{w.receipt}
+	}
 	if err := w.store().Save(w.ctx, w.claim.Generation, cp); err != nil {
 		return err
 	}
@@ -232,6 +253,9 @@ func (w *writer) finish() {
 		w.t.Fatal(err)
 	}
 	if err := w.save(); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.c.Commit(w.ctx, w.receipt); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -43,6 +43,8 @@ func classOfState(code string) error {
 		return sink.ErrConfig
 	case "54011", "54023": // too many columns, too many arguments: of the table, not of a row
 		return sink.ErrConfig
+	case "42601": // what the input functions of tsvector, tsquery and jsonpath say of a text; statements of the sink have no other syntax error
+		return sink.ErrRejected
 	case "55000": // a publication without replica identity, a sequence or view that is not ready: will not pass by itself
 		return sink.ErrConfig
 	}
@@ -112,6 +114,10 @@ func stateName(code string) string {
 		return "character that cannot be stored"
 	case "22023":
 		return "invalid parameter"
+	case "23001":
+		return "foreign key (RESTRICT)"
+	case "42601":
+		return "text is not valid for the column's type"
 	case "2200N":
 		return "invalid XML"
 	case "22030":
@@ -239,7 +245,7 @@ func tell(err error) error {
 }
 
 func messageIsSafe(pe *pgconn.PgError) bool {
-	if pe.Routine == "exec_stmt_raise" || len(pe.Code) != 5 { // words of a user's function
+	if pe.Routine == "exec_stmt_raise" || len(pe.Code) != 5 || pe.Code == "42601" { // words of a user's function, or the text that was not read
 		return false
 	}
 	switch pe.Code[:2] {

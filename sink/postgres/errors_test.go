@@ -39,6 +39,7 @@ var captured = []struct {
 	{"40001", sink.ErrTransient, "DO $$ BEGIN RAISE SQLSTATE '40001' USING MESSAGE = 'SECRET'; END $$"},
 	{"40P01", sink.ErrTransient, "DO $$ BEGIN RAISE SQLSTATE '40P01' USING MESSAGE = 'SECRET'; END $$"},
 	{"42501", sink.ErrConfig, "CREATE ROLE SECRET_role; SET LOCAL ROLE SECRET_role; SELECT 1 FROM e"},
+	{"42601", sink.ErrRejected, "SELECT chr(39) || 'SECRET', (chr(39) || 'SECRET')::tsvector"},
 	{"42703", sink.ErrConfig, "SELECT nothing FROM e WHERE k = 'SECRET'"},
 	{"42804", sink.ErrConfig, "INSERT INTO e (v) SELECT 'SECRET'::text"},
 	{"42883", sink.ErrConfig, "SELECT FROM e WHERE k = 5"},

@@ -35,7 +35,7 @@ func ExampleSink_SQL() {
 	//   "ordered_at" timestamp(3) with time zone,
 	//   "tags" text[],
 	//   PRIMARY KEY ("id")
-	// )
+	// ) WITH (fillfactor = 70)
 }
 
 // One row for each checkpoint in a table of the user's, committed together with the rows that it describes.

@@ -18,7 +18,7 @@ import (
 // harnessValues reads TextTable and TypeTable.
 func harnessValues(ctx context.Context, e *env, t *changelog.Table) ([]changelog.Row, error) {
 	if t.Name == sinktest.TextTable {
-		rows, err := e.admin.Query(ctx, "SELECT k, v, b FROM "+t.Name)
+		rows, err := e.admin.Query(ctx, "SELECT k, v, b FROM "+e.live(t))
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +39,7 @@ func harnessValues(ctx context.Context, e *env, t *changelog.Table) ([]changelog
 	}
 	typ := &t.Schema.Columns[1].Type
 	expr, scan := typeReader(typ)
-	rows, err := e.admin.Query(ctx, "SELECT id, "+expr+" FROM "+t.Name, pgx.QueryExecModeDescribeExec) // the table has other columns each time
+	rows, err := e.admin.Query(ctx, "SELECT id, "+expr+" FROM "+e.live(t), pgx.QueryExecModeDescribeExec) // the table has other columns each time
 	if err != nil {
 		return nil, err
 	}

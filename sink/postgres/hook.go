@@ -27,23 +27,32 @@ type Info struct {
 // given, and whether it is whole.
 func (c *committer) inCheckpoint(ctx context.Context, cut sink.Cut) error {
 	if c.tx == nil {
-		t, err := c.s.beginFor(ctx, c.gen)
+		t, err := c.begin(ctx)
 		if err != nil {
 			return err
 		}
 		c.tx = t
 	}
 	c.rows++ // whatever it writes: a Save that is repeated must not save it twice
-	if _, err := c.tx.Exec(ctx, "SAVEPOINT in_checkpoint"); err != nil {
-		return err
-	}
+	return c.s.callHook(ctx, c.tx, c.info(cut))
+}
+
+// info describes the checkpoint to the user's function.
+func (c *committer) info(cut sink.Cut) Info {
 	info := Info{Bridge: c.lane.Bridge, Generation: cut.Generation.ID, Checkpoint: cut.Checkpoint, From: cut.From, To: cut.To, Counters: cut.Counters}
 	info.Counters.Applied -= c.void
 	info.Counters.Superseded += c.void
-	if err := c.s.o.InCheckpoint(ctx, userTx{c.tx.Tx}, info); err != nil {
-		return c.hookFailed(ctx, err)
+	return info
+}
+
+func (s *Sink) callHook(ctx context.Context, t *transaction, info Info) error {
+	if _, err := t.Exec(ctx, "SAVEPOINT in_checkpoint"); err != nil {
+		return err
 	}
-	_, err := c.tx.Exec(ctx, "RELEASE SAVEPOINT in_checkpoint; SET CONSTRAINTS ALL IMMEDIATE")
+	if err := s.o.InCheckpoint(ctx, userTx{t.Tx}, info); err != nil {
+		return hookFailed(ctx, t, err)
+	}
+	_, err := t.Exec(ctx, "RELEASE SAVEPOINT in_checkpoint; SET CONSTRAINTS ALL IMMEDIATE")
 	switch state(err) {
 	case "25P01", "3B001": // no transaction, or another one
 		return configf("Options.InCheckpoint ended the transaction of the checkpoint by a statement of its own (%w). If that was COMMIT, the rows of the checkpoint are in the table and "+
@@ -52,22 +61,22 @@ func (c *committer) inCheckpoint(ctx context.Context, cut sink.Cut) error {
 		return configf("Options.InCheckpoint returned nil, although a statement of it had failed and with it the transaction (%w): return the error, or run what may fail in tx.Begin", tell(err))
 	}
 	if err != nil {
-		return c.hookFailed(ctx, err)
+		return hookFailed(ctx, t, err)
 	}
 	return nil
 }
 
 // hookFailed gives an error of the user's function its class. What the server says counts as anywhere. A refusal is none of a change, so it is final. An
 // error of the function's own is unclassified, and tried again a bounded number of times.
-func (c *committer) hookFailed(ctx context.Context, err error) error {
+func hookFailed(ctx context.Context, t *transaction, err error) error {
 	var pe *pgconn.PgError
 	class := classify(err)
 	switch {
 	case class == sink.ErrRejected, errors.Is(err, errNotYours):
 		class = sink.ErrConfig
-	case c.tx.Conn().PgConn().IsBusy():
+	case t.Conn().PgConn().IsBusy():
 		class, err = sink.ErrConfig, fmt.Errorf("it left the rows of a query open: close them: %w", err)
-	case class == sink.ErrUncertain && (errors.As(err, &pe) || ctx.Err() != nil || c.tx.Conn().IsClosed()):
+	case class == sink.ErrUncertain && (errors.As(err, &pe) || ctx.Err() != nil || t.Conn().IsClosed()):
 		class = sink.ErrTransient // COMMIT was not sent
 	}
 	return &sink.Error{Class: class, Err: &cause{text: "Options.InCheckpoint: " + tell(err).Error(), err: err}}

@@ -185,12 +185,15 @@ func sameKeyMissing(a, b error) bool {
 // holders tells which rows are refused by a unique or an exclusion constraint for good. Two rows that swap their values are each refused for
 // the other; so all rows of these keys are taken out of the table, which is undone later, and who is refused even now is refused for a row that stays.
 func (s *search) holders(ctx context.Context, tg *target, g group) (bad []sink.Rejection, err error) {
+	if !tg.deletes {
+		return nil, nil // the role may only mark rows
+	}
 	w := g.work()
-	n, err := s.a.fill(tg, tg.remove, w.changes)
+	n, err := s.a.fill(tg, tg.takeOut, w.changes)
 	if err != nil || n < len(w.changes) {
 		return nil, err // too many for one statement
 	}
-	_, refusal, err := s.try(ctx, tg, tg.remove, w.changes)
+	_, refusal, err := s.try(ctx, tg, tg.takeOut, w.changes)
 	if err != nil || refusal != nil {
 		return nil, err
 	}

@@ -142,29 +142,36 @@ func (c *committer) writeLetters(ctx context.Context, cut sink.Cut) error {
 		return nil
 	}
 	if c.tx == nil {
-		t, err := c.s.beginFor(ctx, c.gen)
+		t, err := c.begin(ctx)
 		if err != nil {
 			return err
 		}
 		c.tx = t
 	}
+	for _, letters := range c.letters {
+		c.rows += len(letters)
+	}
+	return c.s.insertLetters(ctx, c.tx, c.writer(cut.Generation.ID), cut.Checkpoint, c.letters)
+}
+
+// insertLetters sends letters of a checkpoint into the transaction that makes its rows visible.
+func (s *Sink) insertLetters(ctx context.Context, t *transaction, w writer, cp sink.CheckpointID, all [][]sink.DeadLetter) error {
 	var b pgx.Batch
 	size := 0
 	flush := func() error {
 		if b.Len() == 0 {
 			return nil
 		}
-		err := c.tx.SendBatch(ctx, &b).Close()
+		err := t.SendBatch(ctx, &b).Close()
 		b, size = pgx.Batch{}, 0
-		return c.s.letterRefused(err)
+		return s.letterRefused(err)
 	}
-	sql := `INSERT INTO ` + c.s.store.letter + ` (bridge, generation, checkpoint, topic, partition, message_offset, change_index, column_name, class, error,
+	sql := `INSERT INTO ` + s.store.letter + ` (bridge, generation, checkpoint, topic, partition, message_offset, change_index, column_name, class, error,
 		message_time, key, value, header_keys, header_values, changes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
-	for _, letters := range c.letters {
-		c.rows += len(letters)
+	for _, letters := range all {
 		for i := range letters {
 			l := letterOf(&letters[i])
-			b.Queue(sql, c.lane.Bridge, int64(cut.Generation.ID), int64(cut.Checkpoint), l.topic, l.Partition.Partition, l.Offset, l.Index, l.column, l.class, l.text,
+			b.Queue(sql, w.bridge, int64(w.gen), int64(cp), l.topic, l.Partition.Partition, l.Offset, l.Index, l.column, l.class, l.text,
 				l.time, l.Key, l.Value, l.headerKeys, l.headerValues, int64(l.Changes))
 			if size += l.size; size >= chunkBytes || b.Len() >= chunkRows {
 				if err := flush(); err != nil {

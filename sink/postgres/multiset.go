@@ -31,7 +31,7 @@ func (tg *target) takeOne() statement {
 	var theirs, ours, texts, equal, names, args []string
 	for i := range tg.columns {
 		col := &tg.columns[i]
-		if tg.table.Schema.Columns[col.source].Metadata != "" {
+		if col.origin != fromRow || tg.table.Schema.Columns[col.source].Metadata != "" {
 			continue
 		}
 		columns = append(columns, i)
@@ -120,6 +120,8 @@ func (c *pgColumn) unequal() string {
 	switch {
 	case slices.Contains(noEquality[:], t.oid):
 		return fmt.Sprintf("has type %s, whose values the server cannot compare, so rows of a table without a key cannot be taken away by it: make the column jsonb or text", c.typ.shown)
+	case t.kind == 'c', t.hstore:
+		return fmt.Sprintf("has type %s, by which rows of a table without a key are not looked for: make the column jsonb", c.typ.shown)
 	case t.citext, c.loose:
 		return "takes different texts for equal, so another row of a table without a key could be taken away: make it text with a deterministic collation"
 	}

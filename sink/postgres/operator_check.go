@@ -35,6 +35,11 @@ func (s *Sink) Check(ctx context.Context, l sink.Lane, fingerprint string) []Fin
 	if !add("server", fmt.Sprintf("Postgres %d.%d", version/10000, version%10000), err) {
 		return out
 	}
+	if s.o.Mode == Prepared {
+		if err := s.mayPrepare(ctx, l.Number+1); err != nil && !add("server", "", err) {
+			return out
+		}
+	}
 	made, found, err := s.checkStore(ctx)
 	storeFine := add("store", found, err)
 	targets, found, err := s.checkTargets(ctx, l.Tables)
@@ -52,9 +57,17 @@ func (s *Sink) checkStore(ctx context.Context) (made bool, found string, err err
 		return false, "", err
 	}
 	if made {
+		tables := []string{s.store.bridge, s.store.generation, s.store.position, s.store.committable}
+		if s.o.Mode != InTransaction {
+			there, err := s.checkReceipts(ctx)
+			if err != nil {
+				return true, "", err
+			}
+			tables = append(tables, there...)
+		}
 		var lacks []string
 		rows, err := s.pool.Query(ctx, `SELECT t || ' ' || p FROM unnest($1::text[]) t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
-			WHERE to_regclass(t) IS NULL OR NOT has_table_privilege(t, p)`, []string{s.store.bridge, s.store.generation, s.store.position, s.store.committable})
+			WHERE to_regclass(t) IS NULL OR NOT has_table_privilege(t, p)`, tables)
 		if err == nil {
 			lacks, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
@@ -85,6 +98,22 @@ func (s *Sink) checkStore(ctx context.Context) (made bool, found string, err err
 		return false, "", s.denied(errors.New("the right to create is missing"), s.store.script(s.role(), exists))
 	}
 	return false, fmt.Sprintf("schema %s has no tables of flinksink yet: the bridge makes them at its first start", schema), nil
+}
+
+// checkReceipts names the tables of the modes that leave receipts where they are there, or says that they could not be made.
+func (s *Sink) checkReceipts(ctx context.Context) (there []string, err error) {
+	exists, err := s.hasTable(ctx, s.pool, "staging")
+	if err != nil || exists {
+		return []string{s.store.fence, s.store.staging}, err
+	}
+	var mayMake bool
+	if err := s.pool.QueryRow(ctx, "SELECT has_schema_privilege($1, 'CREATE')", s.o.Schema).Scan(&mayMake); err != nil {
+		return nil, err
+	}
+	if !mayMake {
+		return nil, s.denied(errors.New("the right to create is missing"), s.receiptsDDL()+";\n"+s.store.grants(s.role()))
+	}
+	return nil, nil
 }
 
 // CheckDeadLetters reports why a bridge that sets messages aside could not keep them, with the cure, and changes nothing. What Check finds
@@ -119,20 +148,29 @@ func (s *Sink) checkLetters(ctx context.Context) (found string, denied, err erro
 // checkTargets looks at the target tables. targets is nil where one is still to be made.
 func (s *Sink) checkTargets(ctx context.Context, tables []*changelog.Table) (targets []*target, found string, err error) {
 	if s.o.CreateTable {
-		for _, t := range tables {
-			missing, err := s.toBeMade(ctx, t)
+		to, _ := s.destinations(tables) // check reports what is wrong with them
+		for _, d := range to {
+			missing, err := d.s.toBeMade(ctx, d.table)
 			if err != nil {
 				return nil, "", err
 			}
 			if missing {
-				return nil, fmt.Sprintf("%s does not exist yet: the bridge makes it (Options.CreateTable)", s.name(t).SQL()), nil
+				return nil, fmt.Sprintf("%s does not exist yet: the bridge makes it (Options.CreateTable)", d.s.name(d.table).SQL()), nil
 			}
 		}
 	}
 	if targets, err = s.check(ctx, tables); err != nil {
 		return nil, "", err
 	}
-	return targets, targetNames(targets) + ", and every column fits", nil
+	advice, err := s.advise(ctx, targets)
+	if err != nil {
+		return nil, "", err
+	}
+	found = targetNames(targets) + ", and every column fits"
+	if advice != "" {
+		found += "; advice: " + advice
+	}
+	return targets, found, nil
 }
 
 // toBeMade reports whether a table is missing, and says why it could not be made.

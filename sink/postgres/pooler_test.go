@@ -7,6 +7,7 @@ import (
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/postgres"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -18,8 +19,17 @@ func TestPooler_Zombie(t *testing.T) {
 	if dsn == "" {
 		t.Skipf("%s is not set: it names a PgBouncer with pool_mode=transaction in front of the server of %s", poolerVariable, dsnVariable)
 	}
+	for _, m := range []postgres.Mode{postgres.InTransaction, postgres.Prepared, postgres.Staged} {
+		t.Run(m.String(), func(t *testing.T) { poolerZombie(t, dsn, m) })
+	}
+}
+
+func poolerZombie(t *testing.T, dsn string, m postgres.Mode) {
 	e := newEnv(t)
 	tb := e.keyed()
+	if m != postgres.InTransaction {
+		e.undo()
+	}
 	pooled := func() *pgxpool.Pool {
 		c, err := pgxpool.ParseConfig(dsn)
 		if err != nil {
@@ -38,7 +48,7 @@ func TestPooler_Zombie(t *testing.T) {
 		return p
 	}
 	lane := func() *writer {
-		c, err := e.lane(pooled(), e.schema+".kv", e.options(), tb)
+		c, err := e.lane(pooled(), e.schema+".kv", e.mode(m), tb)
 		if err != nil {
 			t.Fatal(err)
 		}

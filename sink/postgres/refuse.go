@@ -120,7 +120,7 @@ func (a *applier) misfits(tg *target, changes []changelog.Change) (bad []sink.Re
 			for _, n := range w.st.columns {
 				col := &tg.columns[n]
 				var err error
-				if a.params[0], err = col.put(a.params[0][:0], w.changes[i].Row[col.source]); err != nil {
+				if a.params[0], err = col.putOf(a.params[0][:0], &w.changes[i], &a.stamp); err != nil {
 					bad = append(bad, rejection(&w.changes[i], &rowError{col.name, err.Error()}))
 					break
 				}

@@ -24,7 +24,7 @@ import (
 // transaction that is open and holds the generation's marker, where Acquire and End find it.
 //
 // After a failure that took rows with it the checkpoint refuses all but Discard, as after a failed Write.
-func (c *committer) Save(ctx context.Context, gen sink.Generation, cp sink.Checkpoint) error {
+func (c inTransaction) Save(ctx context.Context, gen sink.Generation, cp sink.Checkpoint) error {
 	own := gen.Bridge == c.gen.Bridge && gen.ID == c.gen.ID
 	if own && c.broken != nil {
 		return c.broken

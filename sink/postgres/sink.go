@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Sink writes into a Postgres table in mode InTransaction: the rows of a checkpoint and its positions are one transaction. It is
-// safe for use by several goroutines. Its committers are checked by sinktest; each is also the [sink.Store] of its lane.
+// Sink writes into a Postgres table, in one of three modes ([Options].Mode). It is safe for use by several goroutines. Its committers are
+// checked by sinktest. In mode InTransaction each is also the [sink.Store] of its lane.
 type Sink struct {
 	pool  *pgxpool.Pool
 	into  qualified // zero: the source table's name
@@ -20,7 +20,7 @@ type Sink struct {
 var (
 	_ sink.Sink      = (*Sink)(nil)
 	_ sink.Committer = (*committer)(nil)
-	_ sink.Store     = (*committer)(nil)
+	_ sink.Store     = inTransaction{}
 
 	_ sink.DeadLetterKeeper = (*committer)(nil)
 	_ sink.Superseder       = (*committer)(nil)
@@ -28,19 +28,15 @@ var (
 
 // Guarantee states what the mode gives.
 func (s *Sink) Guarantee() sink.Guarantee {
-	return sink.Guarantee{
-		Level:   sink.ExactlyOnce,
-		How:     "rows and positions in one transaction",
-		Visible: "at commit, atomically",
-		Zombie:  "fenced by generation row",
-	}
+	return s.o.Mode.guarantee()
 }
 
 // String returns "postgres", the part of a bridge's fingerprint that is known without asking the server. Acquire adds the tables
 // as the server found them.
 func (s *Sink) String() string { return "postgres" }
 
-// Lane returns the committer of one lane, which also is the lane's [sink.Store]. It makes the sink's own tables where they are
+// Lane returns the committer of one lane. In mode InTransaction it also is the lane's [sink.Store]; in the others it offers one
+// ([sink.StoreOfferer]), in the tables beside the rows, which decides where no other store is named. Lane makes the sink's own tables where they are
 // missing, and compares the target table with l.Tables: everything that does not fit is one ErrConfig, each point with its cure. A
 // server that cannot be reached is ErrTransient.
 func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
@@ -56,8 +52,9 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 		return nil, c.fail("start", undone(err), err)
 	}
 	c.noLetters = denied
-	for _, t := range l.Tables {
-		if err := s.create(ctx, t); err != nil {
+	to, _ := s.destinations(l.Tables) // check reports what is wrong with them
+	for _, d := range to {
+		if err := d.s.create(ctx, d.table); err != nil {
 			return nil, c.fail("start", undone(err), err)
 		}
 	}
@@ -68,8 +65,19 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 	if err := s.sameTarget(ctx, l.Bridge, targets); err != nil {
 		return nil, c.fail("start", undone(err), err)
 	}
+	for _, tg := range targets {
+		if err := s.ensureSwap(ctx, tg); err != nil {
+			return nil, c.fail("start", undone(err), err)
+		}
+	}
 	c.targets = targets
-	return c, nil
+	if s.o.Mode == InTransaction {
+		return inTransaction{c}, nil
+	}
+	if err := s.readyToLeave(ctx, c); err != nil {
+		return nil, c.fail("start", undone(err), err)
+	}
+	return &receipts{c}, nil
 }
 
 // ready looks at the server as a whole and makes the sink's own tables.
@@ -80,28 +88,15 @@ func (s *Sink) ready(ctx context.Context) error {
 	return s.ensureStore(ctx)
 }
 
-// server looks at the server as a whole, and returns its version as server_version_num has it.
-func (s *Sink) server(ctx context.Context) (version int, err error) {
-	var readOnly bool
-	err = s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`).
-		Scan(&version, &readOnly)
-	switch {
-	case err != nil:
-		return 0, err
-	case version < minVersion:
-		return 0, configf("the server has version %d: the oldest supported is Postgres 13 (server_version_num %d)", version, minVersion)
-	case readOnly:
-		return 0, configf("the server is read-only (a standby, or default_transaction_read_only is on): name the primary, or add target_session_attrs=read-write to the pool's connection string")
-	}
-	return version, nil
-}
-
-const minVersion = 130000
-
 // name is where rows of t go.
 func (s *Sink) name(t *changelog.Table) qualified {
 	if s.into != (qualified{}) {
 		return s.into
+	}
+	if s.o.Into != nil {
+		if name, err := parseName(s.o.Into(t)); err == nil {
+			return name
+		}
 	}
 	return qualified{table: t.Name}
 }

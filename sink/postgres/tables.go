@@ -18,13 +18,13 @@ const Format = 1
 type store struct {
 	schema                                            string
 	format, bridge, generation, position, committable string // quoted
-	audit, letter                                     string
+	audit, letter, fence, staging                     string
 }
 
 func newStore(schema string) store {
 	t := func(name string) string { return qualified{schema, name}.SQL() }
 	return store{schema: schema, format: t("format"), bridge: t("bridge"), generation: t("generation"), position: t("position"), committable: t("committable"),
-		audit: t("audit"), letter: t("dead_letter")}
+		audit: t("audit"), letter: t("dead_letter"), fence: t("fence"), staging: t("staging")}
 }
 
 // ddl makes the tables. Sizes stay constant: a row for each partition, updated in place, what is undecided, and the last generations. Only

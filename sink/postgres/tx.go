@@ -69,7 +69,7 @@ func (s *Sink) beginStore(ctx context.Context, more string) (*transaction, error
 // ends that.
 //
 // READ COMMITTED is what the fence is argued with: each statement sees what was committed before it. client_encoding is ours since all
-// text is sent as UTF-8. synchronous_commit = off would let a checkpoint that was answered for vanish in a crash of the server; with
+// text is sent as UTF-8. array_nulls = off would make texts of the NULLs in arrays. synchronous_commit = off would let a checkpoint that was answered for vanish in a crash of the server; with
 // other sinks beside this one its rows would be there and the decision not.
 func (s *Sink) begin(ctx context.Context, idle, total time.Duration, more string) (*transaction, error) {
 	conn, err := s.acquire(ctx)
@@ -85,7 +85,8 @@ func (s *Sink) begin(ctx context.Context, idle, total time.Duration, more string
 	// The clock of one that the role has set runs already, and only 0 stops it.
 	fmt.Fprintf(&q, "SELECT set_config('transaction_timeout', '0', true), set_config('transaction_timeout', '%d', true) WHERE current_setting('server_version_num')::int >= 170000; ", min(total.Milliseconds(), 1<<31-1))
 	q.WriteString("SET LOCAL client_encoding = 'UTF8'; " +
-		"SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; ")
+		"SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; " +
+		"SELECT set_config('array_nulls', 'on', true) WHERE current_setting('array_nulls', true) = 'off'; ")
 	q.WriteString(more)
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: q.String()})
 	if err != nil {

@@ -15,7 +15,11 @@ type pgType struct {
 	mod    int32  // type modifier: length, precision and scale; -1: none
 	kind   byte   // pg_type.typtype: b base, e enum, r range, m multirange, c composite
 	citext bool   // the type of the extension citext, whose OID is another in each database
+	hstore bool   // the type of the extension hstore
 	elem   *pgType
+	fields []pgColumn // attributes of a composite type
+
+	relation uint32 // that holds them in the catalogue
 }
 
 // binder says how values get into a column: as elements of one array for each column, which unnest makes rows of.
@@ -32,6 +36,7 @@ type encoder func(dst []byte, v changelog.Value) ([]byte, error)
 type rule struct {
 	key      bool // values that differ have to stay different
 	truncate bool // Options.TruncateNanos
+	cast     bool // Options.Cast
 }
 
 // fit returns how values of a Flink type are written into a column, or says why the column cannot hold all of them exactly. Wider
@@ -48,12 +53,17 @@ type rule struct {
 //	TIMESTAMP_LTZ       timestamptz (never timestamp: it would lose its)
 //	INTERVAL            interval
 //	ARRAY of scalars    an array whose elements fit; jsonb, json
+//	MAP of scalars      hstore; jsonb, json
+//	ROW                 a composite type whose attributes fit its fields; jsonb, json
 //	ARRAY, MAP, MULTISET, ROW  jsonb, json
 //
 // text and varchar hold every type: scalars as Flink's CAST(x AS STRING) prints them (bytes as hex), the others as JSON.
 func fit(src *changelog.Type, to *pgType, r rule) (binder, error) {
 	switch src.Root {
 	case changelog.RootChar, changelog.RootVarchar:
+		if r.cast {
+			return fitCast(to, r)
+		}
 		return fitString(to, r)
 	case changelog.RootArray:
 		if to.elem != nil {
@@ -61,6 +71,12 @@ func fit(src *changelog.Type, to *pgType, r rule) (binder, error) {
 		}
 		return fitNested(src, to)
 	case changelog.RootMap, changelog.RootMultiset, changelog.RootRow:
+		switch {
+		case src.Root == changelog.RootRow && to.kind == 'c':
+			return fitComposite(src, to, r)
+		case src.Root == changelog.RootMap && to.hstore:
+			return fitHstore(src, to, r)
+		}
 		return fitNested(src, to)
 	}
 	if to.oid == pgtype.TextOID || to.oid == pgtype.VarcharOID {
@@ -159,11 +175,10 @@ func fraction(name, zone string, src *changelog.Type, r rule) string {
 	return fmt.Sprintf("%s(%d)%s", name, p, zone)
 }
 
-// isArrayElement: an array of it can be a Postgres array. A Postgres array of arrays has to be rectangular, Flink's need not; intervals have no
-// text form that every IntervalStyle reads.
+// isArrayElement: an array of it can be a Postgres array. A Postgres array of arrays has to be rectangular, Flink's need not.
 func isArrayElement(t *changelog.Type) bool {
 	switch t.Root {
-	case changelog.RootArray, changelog.RootMap, changelog.RootMultiset, changelog.RootRow, changelog.RootIntervalDayTime, changelog.RootIntervalYearMonth:
+	case changelog.RootArray, changelog.RootMap, changelog.RootMultiset, changelog.RootRow:
 		return false
 	}
 	return true
@@ -188,7 +203,7 @@ func fitString(to *pgType, r rule) (binder, error) {
 		return binder{pgtype.JSONBArrayOID, pgtype.JSONBOID, "", putJSONText}, nil
 	}
 	if !keepsText(to) {
-		return binder{}, fmt.Errorf("type %s cannot hold every text unchanged: make the column text, or declare the source column with a type that fits", to.shown)
+		return binder{}, fmt.Errorf("type %s cannot hold every text unchanged: make the column text, declare the source column with a type that fits, or name it in Options.Cast to take what Postgres makes of the text", to.shown)
 	}
 	if r.key && to.citext {
 		return binder{}, fmt.Errorf("type %s cannot hold a key, since it takes different texts for equal: make the column text", to.shown)
@@ -266,20 +281,6 @@ func fitNested(src *changelog.Type, to *pgType) (binder, error) {
 		return binder{pgtype.TextArrayOID, pgtype.TextOID, "", put}, nil
 	}
 	return binder{}, misfit(src, to, rule{})
-}
-
-// fitArray writes the text form of a Postgres array, since an array of arrays would be taken apart by unnest down to the elements.
-func fitArray(src *changelog.Type, to *pgType, r rule) (binder, error) {
-	if !isArrayElement(src.Elem) {
-		return binder{}, fmt.Errorf("type %s cannot hold %s: make the column jsonb", to.shown, src)
-	}
-	r.key = false
-	elem, err := fit(src.Elem, to.elem, r)
-	if err != nil {
-		return binder{}, fmt.Errorf("elements of %s: %w", to.shown, err)
-	}
-	asText := to.elem.oid == pgtype.TextOID || to.elem.oid == pgtype.VarcharOID
-	return binder{pgtype.TextArrayOID, pgtype.TextOID, "::" + to.name, putArray(src.Elem, elem.put, asText)}, nil
 }
 
 func fitScalar(src *changelog.Type, to *pgType, r rule) (binder, bool) {

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5"
+)
+
+// Mode says how the rows of a checkpoint are made durable before it is decided, and visible afterwards. A bridge may change its mode with a
+// restart: every mode settles what the others have left.
+type Mode uint8
+
+const (
+	// InTransaction keeps the rows in an open transaction, which Save commits together with the positions. The sink is the store of its
+	// lane, so it cannot stand beside another one, and cannot wait for the decision of somebody else.
+	InTransaction Mode = iota
+
+	// Prepared ends the transaction of the rows with PREPARE TRANSACTION, and makes them visible with COMMIT PREPARED once any store has decided. The
+	// server keeps the rows, and their locks, over crashes of either side. It takes max_prepared_transactions of at least the number of
+	// lanes, which is 0 by default and in most managed servers. Until the checkpoint is decided and committed its rows are locked for
+	// others, VACUUM removes nothing that is younger, and no session ends that: a bridge that stops for good in this state leaves it to
+	// [Store.Settle]. Temporary tables, NOTIFY, cursors WITH HOLD and exported snapshots are not possible in such a transaction, which
+	// concerns Options.InCheckpoint and triggers.
+	Prepared
+
+	// Staged writes the rows into a table of the sink's own and merges them into the target in one transaction once any store has
+	// decided. It needs nothing but tables, so it works behind any pooler, and between Prepare and Commit nothing is locked. What the target
+	// could refuse is tried out before, in the transaction that stages: see the package documentation for what remains.
+	Staged
+)
+
+// String returns "in-transaction", "prepared" or "staged".
+func (m Mode) String() string {
+	switch m {
+	case InTransaction:
+		return "in-transaction"
+	case Prepared:
+		return "prepared"
+	case Staged:
+		return "staged"
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
+}
+
+// ParseMode reads what String returns.
+func ParseMode(text string) (Mode, error) {
+	for m := InTransaction; m <= Staged; m++ {
+		if m.String() == text {
+			return m, nil
+		}
+	}
+	return 0, configf("there is no mode %q: it is in-transaction, prepared or staged", text)
+}
+
+func (m Mode) guarantee() sink.Guarantee {
+	g := sink.Guarantee{Level: sink.ExactlyOnce, Visible: "at commit, atomically", Zombie: "fenced by generation row"}
+	switch m {
+	case Prepared:
+		g.How = "PREPARE TRANSACTION, then COMMIT PREPARED, with a marker in the transaction as evidence"
+	case Staged:
+		g.How = "rows in a staging table, merged in one transaction that marks them done"
+	default:
+		g.How = "rows and positions in one transaction"
+	}
+	return g
+}
+
+// begin opens the transaction of the current checkpoint, which looks at the fence first.
+func (c *committer) begin(ctx context.Context) (*transaction, error) {
+	t, err := c.beginAside(ctx)
+	if err == nil && c.s.o.Mode == Staged {
+		c.apply.stage = newStage(t, c.writer(c.gen.ID))
+	}
+	return t, err
+}
+
+// beginAside opens a transaction that looks at the same fence, and that will be rolled back.
+func (c *committer) beginAside(ctx context.Context) (*transaction, error) {
+	if c.s.o.Mode == InTransaction {
+		t, err := c.s.beginFor(ctx, c.gen)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.evolve(ctx, t); err != nil {
+			t.rollback(ctx)
+			return nil, err
+		}
+		return t, nil
+	}
+	return c.s.beginFenced(ctx, c.writer(c.gen.ID))
+}
+
+// why is what it says at Sink.why, for the fence of the mode.
+func (c *committer) why(ctx context.Context, err error) error {
+	if c.s.o.Mode == InTransaction {
+		return c.s.why(ctx, c.gen, err)
+	}
+	return c.s.whyFenced(ctx, c.writer(c.gen.ID), err)
+}
+
+// beginFor opens a transaction of a generation. It takes the marker first and then, in a statement of its own that sees all that was
+// committed before, looks whether the generation is still alive: see Acquire.
+func (s *Sink) beginFor(ctx context.Context, gen sink.Generation) (*transaction, error) {
+	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", s.marker(gen.Bridge, gen.ID)))
+	if err != nil {
+		return nil, lift(err)
+	}
+	var ended bool
+	err = t.QueryRow(ctx, "SELECT ended FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2", gen.Bridge, int64(gen.ID)).Scan(&ended)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		err = &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d is not in the store any more", gen.ID)}
+	case err == nil && ended:
+		err = &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d has ended: somebody else acquired its partitions", gen.ID)}
+	}
+	if err != nil {
+		t.rollback(ctx)
+		return nil, lift(err)
+	}
+	return t, nil
+}
+
+// why tells whether a transaction of gen was lost because the generation was ended, by somebody who disconnected it on the way. COMMIT
+// was not sent: an answer to it that was lost would have to stay unclear.
+func (s *Sink) why(ctx context.Context, gen sink.Generation, err error) error {
+	if undone(err) != sink.ErrTransient || ctx.Err() != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cleanUpTime)
+	defer cancel()
+	var ended bool
+	if s.pool.QueryRow(ctx, "SELECT ended FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2", gen.Bridge, int64(gen.ID)).Scan(&ended) != nil || !ended {
+		return err
+	}
+	return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d has ended: somebody else acquired its partitions and disconnected it: %w", gen.ID, tell(err))}
+}

@@ -1,0 +1,341 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"time"
+
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5"
+)
+
+// This file makes staged checkpoints visible.
+//
+// Why every change takes effect exactly once: one transaction sets the mark in the generation's row, carries the chunks out, and takes them
+// out of the staging table. Two that merge the same checkpoint wait for each other at that row, and the second finds the mark. Chunks that are
+// gone without the mark were rolled back, or lost with the server's last moments: then nothing of them is visible.
+//
+// A merge is the same whoever does it. It looks at no fence, since it is decided; that it is no late one of an ended generation, behind rows
+// of its successors, is what the mark tells: they settled it before they wrote.
+
+// stagingDDL makes the table: for each checkpoint a row of number 0 with what is known of it, then its chunks. Parameters are stored as
+// they are: compression would cost more than it saves for the time that they stay.
+func (st store) stagingDDL() string {
+	return `CREATE TABLE ` + st.staging + ` (
+  bridge     text        NOT NULL,
+  sink       text        NOT NULL,
+  generation bigint      NOT NULL,
+  checkpoint bigint      NOT NULL,
+  number     integer     NOT NULL,
+  statement  text        NOT NULL,
+  params     bytea[]     NOT NULL DEFAULT '{}',
+  staged     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (bridge, sink, generation, checkpoint, number)
+);
+ALTER TABLE ` + st.staging + ` ALTER COLUMN params SET STORAGE EXTERNAL`
+}
+
+// stagedHead is what is known of a staged checkpoint, as JSON.
+type stagedHead struct {
+	Changes  int           `json:"changes"`
+	Counters sink.Counters `json:"counters"` // as this sink wrote it
+}
+
+// digest is of chunks in order, with lengths, so that no two runs of chunks give the same.
+type digest struct{ hash hash.Hash }
+
+func newDigest() digest { return digest{sha256.New()} }
+
+func (d digest) sum() []byte { return d.hash.Sum(nil) }
+
+func (d digest) length(n int) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	d.hash.Write(b[:])
+}
+
+func (d digest) add(statement string, params [][]byte) {
+	d.length(len(statement))
+	d.hash.Write([]byte(statement))
+	d.length(len(params))
+	for _, p := range params {
+		d.length(len(p))
+		d.hash.Write(p)
+	}
+}
+
+// seal gives what was staged the number of its checkpoint.
+func (s *stage) seal(ctx context.Context, cp sink.CheckpointID, head stagedHead) error {
+	text, err := json.Marshal(head)
+	if err != nil {
+		return err
+	}
+	staging := s.t.s.store.staging
+	var used bool
+	err = s.t.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+s.t.s.store.fence+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND committed >= $4)
+		OR EXISTS (SELECT FROM `+staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4)`, s.w.bridge, s.w.sink, int64(s.w.gen), int64(cp)).Scan(&used)
+	if err != nil {
+		return lift(err)
+	}
+	if used {
+		return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("checkpoint number %d.%d is not above the last one: it was used before", s.w.gen, cp)}
+	}
+	if _, err = s.t.Exec(ctx, `UPDATE `+staging+` SET checkpoint = $4 WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = 0`,
+		s.w.bridge, s.w.sink, int64(s.w.gen), int64(cp)); err != nil {
+		return lift(err)
+	}
+	if _, err = s.t.Exec(ctx, `INSERT INTO `+staging+` (bridge, sink, generation, checkpoint, number, statement) VALUES ($1, $2, $3, $4, 0, $5)`,
+		s.w.bridge, s.w.sink, int64(s.w.gen), int64(cp), string(text)); err != nil {
+		return lift(err)
+	}
+	return nil
+}
+
+// playAtOnce is how many chunks are fetched at a time: few, since one may be large.
+const playAtOnce = 4
+
+// play carries the chunks of a checkpoint out, in order, and returns how many there are. d and fresh may be nil.
+func (s *Sink) play(ctx context.Context, t *transaction, w writer, cp sink.CheckpointID, d *digest, fresh map[string]*freshness) (n int, err error) {
+	for {
+		rows, err := t.Query(ctx, `SELECT number, statement, params FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4 AND number > $5
+			ORDER BY number LIMIT $6`, w.bridge, w.sink, int64(w.gen), int64(cp), n, playAtOnce)
+		if err != nil {
+			return n, err
+		}
+		type stored struct {
+			Number    int
+			Statement string
+			Params    [][]byte
+		}
+		some, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
+		if err != nil {
+			return n, err
+		}
+		for _, x := range some {
+			if x.Number != n+1 {
+				return n, nil // one is missing, which the number of them tells
+			}
+			if d != nil {
+				d.add(x.Statement, x.Params)
+			}
+			c := chunk{params: x.Params}
+			if err := json.Unmarshal([]byte(x.Statement), &c.statement); err != nil || !c.whole() {
+				return n, odd("a staged statement %d of checkpoint %d.%d that cannot be read", x.Number, w.gen, cp)
+			}
+			if c.statement.Letters {
+				err = s.playLetters(ctx, t, w, cp, &c)
+			} else {
+				err = c.run(ctx, t, fresh)
+			}
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		if len(some) < playAtOnce {
+			return n, nil
+		}
+	}
+}
+
+// whole reports whether the parts of a chunk that was read belong together.
+func (c *chunk) whole() bool {
+	if c.statement.Letters {
+		return len(c.params) == 1
+	}
+	for _, k := range c.statement.Keys {
+		if k < 0 || k >= len(c.params) {
+			return false
+		}
+	}
+	return len(c.params) == len(c.statement.OIDs)
+}
+
+var (
+	errMergedAlready = errors.New("it is merged")
+	errRefused       = errors.New("the table refuses it")
+)
+
+// merge makes the rows of a staged checkpoint visible, or finds the proof that they are. fresh remembers where COPY went well.
+func (s *Sink) merge(ctx context.Context, p prepared, fresh map[string]*freshness) error {
+	idle := min(storeIdleTimeout, max(s.o.LockTimeout/2, 4*silencePause)) // nothing but answers is waited for
+	if p.Hook {
+		if s.o.InCheckpoint == nil {
+			return configf("checkpoint %d.%d was staged by a program with Options.InCheckpoint, which belongs to it: commit it with that program", p.gen, p.cp)
+		}
+		idle = s.o.IdleTimeout
+	}
+	// Constraints are checked at the end, when all of it is in place.
+	t, err := s.begin(ctx, idle, s.o.TransactionTimeout, "SET CONSTRAINTS ALL DEFERRED")
+	if err != nil {
+		return lift(err)
+	}
+	err = s.mergeIn(ctx, t, p, fresh)
+	if err == nil {
+		return t.commit(ctx)
+	}
+	t.rollback(ctx)
+	switch {
+	case errors.Is(err, errMergedAlready):
+		return nil
+	case errors.Is(err, errMergeTaken):
+		return &sink.Error{Class: sink.ErrTransient, Err: err}
+	case errors.Is(err, errMergeMissing), classify(err) == sink.ErrRejected:
+		return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("%w: rows of checkpoint %d.%d, which is decided and was accepted when it was prepared, are refused now (%w): "+
+			"somebody else changed the table since. The checkpoint waits: take away what is in its way, and it goes through by itself, or let it go with 'flinksink settle --yes --accept-lost'",
+			errRefused, p.gen, p.cp, tell(err))}
+	}
+	return &sink.Error{Class: undone(err), Err: tell(err)}
+}
+
+func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, fresh map[string]*freshness) error {
+	first, err := s.mark(ctx, t, p.writer, p.cp)
+	if err != nil {
+		return lift(err)
+	}
+	if !first {
+		done, err := s.committedAlready(ctx, t, p.writer, p.cp)
+		switch {
+		case err != nil:
+			return lift(err)
+		case done:
+			return errMergedAlready
+		}
+		return p.lost(fmt.Sprintf("it was aborted, or its generation is not in table %s any more", s.store.fence))
+	}
+	var text string
+	err = t.QueryRow(ctx, `SELECT statement FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4 AND number = 0`,
+		p.bridge, p.sink, int64(p.gen), int64(p.cp)).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p.lost(fmt.Sprintf("its rows are not in table %s, and the mark in table %s says that they were not merged, so they were rolled back: by hand, "+
+			"or the server went back to a time before them", s.store.staging, s.store.fence))
+	}
+	if err != nil {
+		return lift(err)
+	}
+	var head stagedHead
+	if json.Unmarshal([]byte(text), &head) != nil {
+		return odd("a staged checkpoint %d.%d that cannot be read", p.gen, p.cp)
+	}
+	d := newDigest()
+	n, err := s.play(ctx, t, p.writer, p.cp, &d, fresh)
+	if err != nil {
+		return err
+	}
+	if n != p.Chunks || !bytes.Equal(d.sum(), p.Digest) {
+		return p.lost(fmt.Sprintf("somebody altered its rows in table %s: %d of %d chunks are there, and their digest is another one or incomplete", s.store.staging, n, p.Chunks))
+	}
+	if p.Hook {
+		info := Info{Bridge: p.bridge, Generation: p.gen, Checkpoint: p.cp, From: p.of.From, To: p.of.To, Counters: head.Counters}
+		if err := s.callHook(ctx, t, info); err != nil {
+			return err
+		}
+	}
+	if _, err := t.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
+		return err
+	}
+	if err := s.deleteStaged(ctx, t, p); err != nil {
+		return lift(err)
+	}
+	return nil
+}
+
+func (s *Sink) deleteStaged(ctx context.Context, t *transaction, p prepared) error {
+	_, err := t.Exec(ctx, `DELETE FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4`,
+		p.bridge, p.sink, int64(p.gen), int64(p.cp))
+	return err
+}
+
+// unstage takes a staged checkpoint away. The row of the generation comes first, as in a merge: which of the two was first decides.
+func (s *Sink) unstage(ctx context.Context, p prepared) error {
+	t, err := s.beginStore(ctx, "")
+	if err != nil {
+		return lift(err)
+	}
+	if err = s.noteAborted(ctx, t, p.writer, p.cp); err == nil {
+		err = s.deleteStaged(ctx, t, p)
+	}
+	if err != nil {
+		t.rollback(ctx)
+		return lift(err)
+	}
+	return t.commit(ctx)
+}
+
+// stagedLetter is a dead letter as it is staged. Keys and values of headers are bytes.
+type stagedLetter struct {
+	Topic        string    `json:"topic"`
+	Partition    int32     `json:"partition"`
+	Offset       int64     `json:"offset"`
+	Index        int32     `json:"index"`
+	Column       string    `json:"column,omitempty"`
+	Class        string    `json:"class"`
+	Error        string    `json:"error"`
+	Timestamp    time.Time `json:"timestamp"`
+	Key          []byte    `json:"key"`
+	Value        []byte    `json:"value"`
+	HeaderKeys   [][]byte  `json:"headerKeys,omitempty"`
+	HeaderValues [][]byte  `json:"headerValues,omitempty"`
+	Changes      int       `json:"changes"`
+}
+
+// addLetters stages letters, in pieces that stay well below the server's limits.
+func (s *stage) addLetters(letters []sink.DeadLetter) error {
+	var some []stagedLetter
+	size := 0
+	flush := func() error {
+		if len(some) == 0 {
+			return nil
+		}
+		text, err := json.Marshal(some)
+		if err != nil {
+			return err
+		}
+		s.add(chunk{statement: stagedStatement{Letters: true}, params: [][]byte{text}})
+		some, size = nil, 0
+		return nil
+	}
+	for i := range letters {
+		l := letterOf(&letters[i])
+		x := stagedLetter{Topic: l.topic, Partition: l.Partition.Partition, Offset: l.Offset, Index: l.Index, Column: l.column, Class: l.class, Error: l.text,
+			Key: l.Key, Value: l.Value, HeaderKeys: l.headerKeys, HeaderValues: l.headerValues, Changes: l.Changes}
+		if l.time != nil {
+			x.Timestamp = *l.time
+		}
+		some = append(some, x)
+		if size += l.size; size >= chunkBytes || len(some) >= chunkRows {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+func (s *Sink) playLetters(ctx context.Context, t *transaction, w writer, cp sink.CheckpointID, c *chunk) error {
+	var staged []stagedLetter
+	if json.Unmarshal(c.params[0], &staged) != nil {
+		return odd("staged dead letters of checkpoint %d.%d that cannot be read", w.gen, cp)
+	}
+	letters := make([]sink.DeadLetter, len(staged))
+	for i, x := range staged {
+		l := sink.DeadLetter{Partition: changelog.Partition{Topic: x.Topic, Partition: x.Partition}, Offset: x.Offset, Index: x.Index, Column: x.Column, Class: x.Class,
+			Error: x.Error, Timestamp: x.Timestamp, Key: x.Key, Value: x.Value, Changes: x.Changes}
+		for j, k := range x.HeaderKeys {
+			h := changelog.Header{Key: string(k)}
+			if j < len(x.HeaderValues) {
+				h.Value = x.HeaderValues[j]
+			}
+			l.Headers = append(l.Headers, h)
+		}
+		letters[i] = l
+	}
+	return s.insertLetters(ctx, t, w, cp, [][]sink.DeadLetter{letters})
+}
