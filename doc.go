@@ -17,6 +17,10 @@
 //	sink                     Committer, Store, Coordinator, guarantees, error classes
 //	sink/sinktest            the conformance suite for anybody's sink, a memory sink and store, faults
 //	sink/postgres            rows and positions in one Postgres transaction
+//	sink/kafka               a Kafka topic, in two modes, and a store in Kafka
+//	sink/s3                  objects in a bucket, and a store in one; beside it its formats parquet and avro
+//	sink/elastic             an Elasticsearch index that converges
+//	sink/filestore           a store in a file, for one host
 //	bridge                   a franz-go consumer group over the coordinator: the main job in a few lines
 //	bridge/statuspage        a page, JSON and a health check for people on call
 //	bridge/otelbridge        OpenTelemetry metrics
@@ -37,9 +41,16 @@
 //
 //	sink and mode            how                                     visible               zombie
 //	postgres InTransaction   rows and positions in one transaction   at commit, atomically fenced by generation row
+//	postgres Prepared        PREPARE TRANSACTION, COMMIT PREPARED    at commit, atomically fenced by generation row
+//	postgres Staged          staging table, merged at commit         at commit, atomically fenced by generation row
+//	kafka InTransaction      records and positions in a transaction  to read_committed     fenced by id a generation
+//	kafka TwoPhase           flushed transaction, ended at commit    to read_committed     fenced by id a generation
+//	s3 Multipart             upload completed at commit              file by file          fenced by object
+//	s3 Rename                staged object copied at commit          file by file          fenced by object
+//	elastic                  id by key, version by offset            early; converges      stale versions refused
 //
-// The other rows of the design (postgres Prepared and Staged, kafka, s3, elastic) are not built yet. Coordinator.Guarantee, printed at
-// start by the bridge's command, states what an actual combination gives and names its weakest link.
+// The last is convergent, never exactly once. Coordinator.Guarantee, printed at start by the bridge's command, states what an actual
+// combination gives and names its weakest link.
 //
 // # Where to begin
 //

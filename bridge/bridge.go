@@ -17,12 +17,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Bridge moves topics to a sink. Its name is its identity: everything it stores is keyed by it.
+// Bridge moves topics to sinks. Its name is its identity: everything it stores is keyed by it.
 type Bridge struct {
-	name string
-	in   Input
-	to   sink.Sink
-	o    Options
+	name  string
+	ins   []Input
+	sinks []sink.Declared
+	o     Options
 
 	mu      sync.Mutex
 	cur     *run // the running or last Run, nil before the first and while one begins
@@ -33,30 +33,23 @@ type Bridge struct {
 }
 
 // New makes a bridge of a name, what to read and where to write. It checks all settings at once, and reaches no server; nil options
-// are the defaults. An error is a [sink.ErrConfig].
+// are the defaults. An error is a [sink.ErrConfig]. For several tables or several sinks see [NewMany].
 func New(name string, in Input, to sink.Sink, o *Options) (*Bridge, error) {
-	in, err := promised(name, in, o)
-	if err == nil {
-		in, err = transformed(name, in, o)
+	under := DefaultSinkName
+	if o != nil && o.SinkName != "" {
+		under = o.SinkName
 	}
-	if err != nil {
-		return nil, err
-	}
-	d := o.withDefaults(name, in, to)
-	if err := check(name, in, to, d); err != nil {
-		return nil, err
-	}
-	return &Bridge{name: name, in: in, to: to, o: d}, nil
+	return NewMany(name, []Input{in}, []Output{{Name: under, Sink: to}}, o)
 }
 
-// Guarantee states what source, store and sink give together. Before Run it is what the sink says.
+// Guarantee states what source, store and sinks give together, and what a reader of each sink may see when. Before Run it is what the sinks say.
 func (b *Bridge) Guarantee() sink.Guarantee {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cur != nil && b.cur.guarantee != nil {
 		return *b.cur.guarantee
 	}
-	return b.to.Guarantee()
+	return sink.Combine(b.sinks...)
 }
 
 // Status describes the bridge at this moment, or as it ended.
@@ -91,7 +84,7 @@ func (b *Bridge) Run(ctx context.Context) (err error) {
 		b.running, b.ended, b.err = false, time.Now(), err
 		b.mu.Unlock()
 	}()
-	r := &run{name: b.name, in: b.in, o: b.o, to: b.to, log: b.o.Logger, bridge: b, stopping: make(chan struct{})}
+	r := &run{name: b.name, ins: b.ins, sinks: b.sinks, o: b.o, log: b.o.Logger, bridge: b, stopping: make(chan struct{})}
 	if err := r.open(); err != nil {
 		return err
 	}
@@ -105,9 +98,9 @@ func (b *Bridge) Run(ctx context.Context) (err error) {
 type run struct {
 	bridge *Bridge
 	name   string
-	in     Input
+	ins    []Input
+	sinks  []sink.Declared
 	o      Options
-	to     sink.Sink
 	log    *slog.Logger
 
 	cl        *kgo.Client
@@ -118,6 +111,7 @@ type run struct {
 	lanes     []*lane        // set once, under f.mu
 	end       *ending        // set once, under f.mu
 	topics    map[string]int // partitions of each topic when the bridge started
+	byTopic   map[string]int // input that reads it, 0 for what is missing; set before the first partition is assigned
 	grace     time.Duration
 	dialed    *dialed
 	guarantee *sink.Guarantee // guarded by bridge.mu
@@ -147,7 +141,7 @@ func (r *run) open() error {
 	r.hint = &hinter{r: r, more: make(chan struct{}, 1), to: make(map[changelog.Partition]hinted)}
 	alive, abandon := context.WithCancel(context.Background())
 	r.abandon = abandon
-	opts := append([]kgo.Opt{kgo.WithContext(alive)}, clientOptions(r.in, r.o, r.m)...)
+	opts := append([]kgo.Opt{kgo.WithContext(alive)}, clientOptions(clientOf(r.ins), r.o, r.m)...)
 	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(r.dialed))...)
 	if err != nil {
 		abandon()
@@ -182,11 +176,15 @@ func (r *run) instance() string {
 
 // fingerprint tells this bridge from another that uses its name by mistake.
 func (r *run) fingerprint() string {
-	topics := r.in.Pattern
-	if topics == "" {
-		topics = strings.Join(slices.Sorted(slices.Values(r.in.Topics)), ",")
+	topics := make([]string, len(r.ins))
+	for i, in := range r.ins {
+		topics[i] = in.Pattern
+		if in.Pattern == "" {
+			topics[i] = strings.Join(slices.Sorted(slices.Values(in.Topics)), ",")
+		}
 	}
-	return fmt.Sprintf("group=%s topics=%s target=%s", r.o.Group, topics, r.o.Target)
+	slices.Sort(topics) // the order in which inputs are listed is no part of what the bridge is
+	return fmt.Sprintf("group=%s topics=%s target=%s", r.o.Group, strings.Join(topics, ";"), r.o.Target)
 }
 
 // keepOpen is the user's store: who made it closes it.
@@ -199,14 +197,16 @@ func (r *run) coordinator(ctx context.Context, l *lane) (*sink.Coordinator, erro
 	o := sink.Options{
 		Bridge:      r.name,
 		Lane:        l.n,
-		Sinks:       []sink.Declared{{Name: r.o.SinkName, Sink: r.to}},
+		Sinks:       r.sinks,
 		Source:      source{l},
 		Group:       laneGroup{r.m, l},
-		Tables:      []*changelog.Table{r.in.Decoder.Table()},
+		Tables:      r.tables(),
 		Fingerprint: r.fingerprint(),
 		Owner:       r.o.Owner,
 		ByteBudget:  r.o.ByteBudget,
 		Grace:       r.grace,
+		AlarmAfter:  r.o.AlarmAfter,
+		StopAfter:   r.o.StopAfter,
 		Backoff:     r.pause,
 		Hint:        l.hint,
 		Release:     l.recycle,

@@ -18,7 +18,7 @@ import (
 
 // clientOptions orders the client's options: what we would like, what the table says, what the user says, what must be so. Topics are
 // added once they were checked, so that no partition is assigned before everything else is ready. m may be nil, to validate.
-func clientOptions(in Input, o Options, m *member) []kgo.Opt {
+func clientOptions(table []kgo.Opt, o Options, m *member) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.ClientID("flinksink"),
 		// A resumed partition waits for the fetch in flight to end; the default of 5 s would be seen as a stall.
@@ -30,7 +30,7 @@ func clientOptions(in Input, o Options, m *member) []kgo.Opt {
 		kgo.FetchMaxBytes(4 << 20),
 		kgo.FetchMaxPartitionBytes(1 << 20),
 	}
-	opts = append(opts, in.Client...)
+	opts = append(opts, table...)
 	opts = append(opts, o.Client...)
 	opts = append(opts,
 		kgo.ConsumerGroup(o.Group),
@@ -88,9 +88,13 @@ func (r *run) connect(outer context.Context) (map[string]int, error) {
 	config := func(err error) error {
 		return &sink.Error{Op: "start", Bridge: r.name, Class: sink.ErrConfig, Err: err}
 	}
-	var ask []string
-	if r.in.Pattern == "" {
-		ask = r.in.Topics
+	var ask []string // nil: all there are
+	for i := range r.ins {
+		if r.ins[i].Pattern != "" {
+			ask = nil
+			break
+		}
+		ask = append(ask, r.ins[i].Topics...)
 	}
 	var found map[string]topic
 	err := retry(ctx, func() error {
@@ -115,33 +119,41 @@ func (r *run) connect(outer context.Context) (map[string]int, error) {
 		return nil, config(fmt.Errorf("no answer from the brokers at %s within %s: %w; check the address (kgo.SeedBrokers or 'properties.bootstrap.servers'), TLS and SASL",
 			seeds(r.cl), r.o.Connect, err))
 	}
-	if r.in.Pattern != "" {
-		re, err := regexp.Compile("^(?:" + r.in.Pattern + ")$")
+	var errs []error
+	ask, r.byTopic = nil, make(map[string]int)
+	for i := range r.ins {
+		names, err := r.ins[i].among(found)
 		if err != nil {
 			return nil, config(err)
 		}
-		for name, t := range found {
-			if !t.hidden && t.err == nil && re.MatchString(name) {
-				ask = append(ask, name)
+		if len(names) == 0 {
+			errs = append(errs, fmt.Errorf("no topic matches the pattern %q at %s: create the topic, or correct 'topic-pattern'", r.ins[i].Pattern, seeds(r.cl)))
+		}
+		for _, n := range names {
+			if _, twice := r.byTopic[n]; twice {
+				errs = append(errs, fmt.Errorf("topic %q is read by two inputs, one of them by its pattern: a record has one table; correct 'topic-pattern'", n))
+				continue
 			}
+			r.byTopic[n] = i
+			ask = append(ask, n)
 		}
-		if len(ask) == 0 {
-			return nil, config(fmt.Errorf("no topic matches the pattern %q at %s: create the topic, or correct 'topic-pattern'", r.in.Pattern, seeds(r.cl)))
-		}
-		slices.Sort(ask)
 	}
-	var errs []error
 	topics := make(map[string]int)
 	for _, name := range ask {
-		switch t := found[name]; {
+		t, ok := found[name]
+		if !ok {
+			t.err = kerr.UnknownTopicOrPartition
+		}
+		in := r.ins[r.byTopic[name]]
+		switch {
 		case errors.Is(t.err, kerr.UnknownTopicOrPartition):
 			errs = append(errs, fmt.Errorf("topic %q does not exist at %s: create it, or correct 'topic'", name, seeds(r.cl)))
 		case errors.Is(t.err, kerr.TopicAuthorizationFailed):
 			errs = append(errs, fmt.Errorf("topic %q: this user may not see it: allow DESCRIBE and READ", name))
 		case t.err != nil:
 			errs = append(errs, fmt.Errorf("topic %q: %w", name, t.err))
-		case r.in.CheckOrder(name, len(t.leaders)) != nil && !r.o.Unordered:
-			errs = append(errs, r.in.CheckOrder(name, len(t.leaders)))
+		case in.CheckOrder(name, len(t.leaders)) != nil && !r.o.Unordered:
+			errs = append(errs, in.CheckOrder(name, len(t.leaders)))
 		default:
 			topics[name] = len(t.leaders)
 		}
@@ -150,6 +162,25 @@ func (r *run) connect(outer context.Context) (map[string]int, error) {
 		return nil, config(errors.Join(errs...))
 	}
 	return topics, nil
+}
+
+// among returns the topics of the input: those that are named, or of what the brokers have those that match.
+func (in Input) among(found map[string]topic) ([]string, error) {
+	if in.Pattern == "" {
+		return in.Topics, nil
+	}
+	re, err := regexp.Compile("^(?:" + in.Pattern + ")$")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name, t := range found {
+		if !t.hidden && t.err == nil && re.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // retry calls f until it succeeds, fails for good, or ctx ends; then it returns the last error of f.

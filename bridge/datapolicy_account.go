@@ -228,8 +228,12 @@ func (r *run) keeps(ctx context.Context, co *sink.Coordinator) error {
 		return nil
 	}
 	_ = co.Close(ctx) // it holds nothing yet
-	return &sink.Error{Op: "start", Sink: r.o.SinkName, Bridge: r.name, Class: sink.ErrConfig, Err: errors.New(
-		"Options.OnData is DeadLetter, and the sink cannot keep dead letters (it is no sink.DeadLetterKeeper): choose Halt or Skip, or a sink that can")}
+	name := ""
+	if len(r.sinks) == 1 {
+		name = r.sinks[0].Name
+	}
+	return &sink.Error{Op: "start", Sink: name, Bridge: r.name, Class: sink.ErrConfig, Err: errors.New(
+		"Options.OnData is DeadLetter, and no sink of the bridge can keep dead letters (be a sink.DeadLetterKeeper): choose Halt or Skip, or a sink that can")}
 }
 
 // mayKeep reports what is missing for dead letters before there is one. A server that is away is no answer: the first write finds out.

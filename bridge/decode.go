@@ -77,6 +77,7 @@ func signal(c chan struct{}) {
 
 // load is what the decoder hands to the writer: a batch, and how far each partition was read for it.
 type load struct {
+	in    int // the input whose table the batch is of
 	batch *changelog.Batch
 	spans []span
 	bad   *bad // what came after the batch is not to be written
@@ -163,25 +164,29 @@ func (ld *load) drop() {
 }
 
 // decoder is the lane's goroutine that turns records into changes while the writer is busy with the batch before.
+//
+// A batch holds changes of one table, so it fills a load for each input that records come of. A partition belongs to one input, so loads of
+// two inputs have no order between them; the oldest is handed over first all the same, or one of a quiet topic would wait for ever beside a busy one.
 type decoder struct {
-	l   *lane
-	ld  *load
-	rec changelog.Record
-	bad map[*partition]int64 // epoch in which a record ended the decoding: nothing after it is decoded
+	l    *lane
+	ld   *load   // that is being filled
+	open []*load // oldest first, at most one an input
+	rec  changelog.Record
+	bad  map[*partition]int64 // epoch in which a record ended the decoding: nothing after it is decoded
 }
 
 func (d *decoder) run(ctx context.Context) {
-	d.ld = d.l.newLoad()
 	for {
 		c, ok := d.l.queue.next()
 		if !ok {
 			var loads chan *load // nil, so never ready, while there is nothing to hand over
-			if len(d.ld.spans) > 0 {
-				loads = d.l.loads
+			var oldest *load
+			if len(d.open) > 0 {
+				loads, oldest = d.l.loads, d.open[0]
 			}
 			select {
-			case loads <- d.ld:
-				d.ld = d.l.newLoad()
+			case loads <- oldest:
+				d.open = slices.Delete(d.open, 0, 1)
 			case <-d.l.queue.more:
 			case <-ctx.Done():
 				return
@@ -192,14 +197,25 @@ func (d *decoder) run(ctx context.Context) {
 			return
 		}
 		// A writer that waits takes what there is; a busy one finds a fuller batch when it comes.
-		if len(d.ld.spans) > 0 {
+		if len(d.open) > 0 {
 			select {
-			case d.l.loads <- d.ld:
-				d.ld = d.l.newLoad()
+			case d.l.loads <- d.open[0]:
+				d.open = slices.Delete(d.open, 0, 1)
 			default:
 			}
 		}
 	}
+}
+
+// span turns to the load of the chunk's input, and returns its span of the chunk's partition; nil if the load holds another epoch of it.
+func (d *decoder) span(c *chunk) *span {
+	i := slices.IndexFunc(d.open, func(ld *load) bool { return ld.in == c.part.in })
+	if i < 0 {
+		d.open = append(d.open, d.l.newLoad(c.part.in))
+		i = len(d.open) - 1
+	}
+	d.ld = d.open[i]
+	return d.ld.span(c)
 }
 
 // chunk decodes one chunk. It reports false when ctx ended.
@@ -220,12 +236,12 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 		}
 		delete(d.bad, c.part)
 	}
-	s := d.ld.span(&c)
+	s := d.span(&c)
 	if s == nil { // one epoch of a partition a load, so that drop need not look further than the partition
 		if !d.hand(ctx) {
 			return false
 		}
-		s = d.ld.span(&c)
+		s = d.span(&c)
 	}
 	for i, r := range c.records {
 		if i%1024 == 1023 && c.stale() {
@@ -235,7 +251,7 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 			if !d.hand(ctx) {
 				return false
 			}
-			s = d.ld.span(&c)
+			s = d.span(&c)
 		}
 		n := recordSize(r)
 		left -= n
@@ -248,7 +264,7 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 				if !d.hand(ctx) {
 					return false
 				}
-				s = d.ld.span(&c)
+				s = d.span(&c)
 				d.ld.bytes += n
 			}
 			if !d.await(ctx, &c, err, try) {
@@ -265,7 +281,7 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 		if d.ld.batch.Len() > before {
 			d.ld.changed++
 		}
-		if d.l.holds {
+		if d.l.holds[c.part.in] {
 			s.follow(r, d.ld.batch, before)
 		}
 		s.to, s.leader = r.Offset+1, r.LeaderEpoch
@@ -275,14 +291,19 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 	return true
 }
 
-// hand gives the load to the writer.
+// hand gives the load that is being filled to the writer, and before it those that are older.
 func (d *decoder) hand(ctx context.Context) bool {
-	select {
-	case d.l.loads <- d.ld:
-		d.ld = d.l.newLoad()
-		return true
-	case <-ctx.Done():
-		return false
+	for {
+		oldest := d.open[0]
+		select {
+		case d.l.loads <- oldest:
+			d.open = slices.Delete(d.open, 0, 1)
+		case <-ctx.Done():
+			return false
+		}
+		if oldest == d.ld {
+			return true
+		}
 	}
 }
 
@@ -304,7 +325,7 @@ func (d *decoder) record(r record) error {
 		d.rec.Headers = append(d.rec.Headers, changelog.Header{Key: h.Key, Value: h.Value})
 	}
 	before := d.ld.batch.Len()
-	if err := d.l.r.in.Decoder.Decode(d.ld.batch, &d.rec); err != nil {
+	if err := d.l.r.ins[d.ld.in].Decoder.Decode(d.ld.batch, &d.rec); err != nil {
 		return err
 	}
 	return d.valid(before)

@@ -36,12 +36,14 @@ type compaction struct {
 
 // missedDeletes refuses stored positions that are older than tombstones live, unless Options.AllowMissedDeletes accepts them.
 func (r *run) missedDeletes(ctx context.Context, stored map[changelog.Partition]sink.StoredPosition) error {
-	if m := r.in.Decoder.Table().Mode; len(stored) == 0 || !m.Contains(changelog.Delete) && !m.Contains(changelog.UpdateBefore) {
-		return nil
-	}
 	var topics []string
 	for p := range stored {
-		topics = append(topics, p.Topic)
+		if r.deletes(p.Topic) {
+			topics = append(topics, p.Topic)
+		}
+	}
+	if len(topics) == 0 {
+		return nil
 	}
 	slices.Sort(topics)
 	topics = slices.Compact(topics)
@@ -52,7 +54,7 @@ func (r *run) missedDeletes(ctx context.Context, stored map[changelog.Partition]
 	var parts []changelog.Partition
 	for p, sp := range stored {
 		c := settings[p.Topic]
-		if c.compacted && (sp.Saved.IsZero() || time.Since(sp.Saved) > c.keeps) {
+		if c.compacted && r.deletes(p.Topic) && (sp.Saved.IsZero() || time.Since(sp.Saved) > c.keeps) {
 			parts = append(parts, p)
 		}
 	}
@@ -110,15 +112,12 @@ func (r *run) missedDeletes(ctx context.Context, stored map[changelog.Partition]
 // older than the oldest mark that is not saved was in time; a position that moves proves nothing by itself.
 func (w *watcher) standing(ctx context.Context, now time.Time) error {
 	r := w.r
-	if m := r.in.Decoder.Table().Mode; !m.Contains(changelog.Delete) && !m.Contains(changelog.UpdateBefore) {
-		return nil
-	}
 	stands := make(map[changelog.Position]time.Time)
 	var topics []string
 	r.f.mu.Lock()
 	for p, part := range r.f.parts {
 		// One that was made at this look says nothing yet.
-		if len(part.marks) > 0 && part.marks[0].at.Before(w.looked) && !part.marks[0].at.Equal(w.missed[p]) {
+		if r.deletes(p.Topic) && len(part.marks) > 0 && part.marks[0].at.Before(w.looked) && !part.marks[0].at.Equal(w.missed[p]) {
 			stands[changelog.Position{Partition: p, Offset: part.saved, LeaderEpoch: -1, TopicID: part.topicID}] = part.marks[0].at
 			topics = append(topics, p.Topic)
 		}

@@ -1,4 +1,4 @@
-// Package bridge moves the topics of a Flink table to a sink, exactly once where the sink can: a franz-go consumer group around
+// Package bridge moves the topics of Flink tables to sinks, exactly once where these can: a franz-go consumer group around
 // [sink.Coordinator].
 //
 // # Overview
@@ -11,6 +11,15 @@
 // Partitions are spread over Options.Lanes lanes and stay with their lane while they are held. Each lane has its own coordinator and
 // checkpoints by itself: at Options.Interval, Options.Changes or Options.Bytes, whichever comes first. A rebalance does not disturb
 // the lanes that neither win nor lose a partition.
+//
+// # Several tables, several sinks
+//
+// [NewMany] makes a bridge of several of either. One decision is for all: each sink prepares its part of a checkpoint, the store decides, each makes its
+// part visible; see [Output] for what a sink is given, and Bridge.Guarantee for what a reader of each may see when. A batch holds changes of one table, so a
+// lane fills one for each table and hands over the oldest first.
+//
+// A Commit that fails is tried without end, or until Options.StopAfter; the other sinks have the checkpoint, Hooks.Alarm is told, and LaneStatus.Sinks
+// shows what waits and since when. Nothing more is read until it is done, by this process or the next.
 //
 // # Goroutines
 //
@@ -72,5 +81,5 @@
 //
 // A bridge that reads on, but lags behind a compacted topic for longer than delete.retention.ms, is not noticed: the check is of positions
 // that do not move. The broker-side group protocol (KIP-848) is refused. Topics that begin to match Input.Pattern while
-// the bridge runs are read from its next start on. Several tables in one bridge need a decoder each and are not offered.
+// the bridge runs are read from its next start on.
 package bridge

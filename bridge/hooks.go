@@ -15,6 +15,7 @@ func both(a, b sink.Hooks) sink.Hooks {
 		Retry:     each2(a.Retry, b.Retry),
 		Fenced:    each(a.Fenced, b.Fenced),
 		Alarm:     each2(a.Alarm, b.Alarm),
+		Step:      each(a.Step, b.Step),
 		Written: func(t string, n, size int) {
 			if a.Written != nil {
 				a.Written(t, n, size)

@@ -30,7 +30,7 @@ func (in Input) CheckOrder(topic string, partitions int) error {
 // [sink.ErrLost]. Options.Hooks.WentBack, Options.Logger and Options.AllowMissedDeletes have their meaning. It changes nothing.
 // stored must be read while the bridge does not run: a checkpoint that is saved after that looks like one that the store forgot.
 func CheckPositions(ctx context.Context, cl *kgo.Client, name string, in Input, o *Options, stored []sink.StoredPosition) error {
-	r := &run{name: name, in: in, o: o.withDefaults(name, in, nil), cl: cl, adm: kadm.NewClient(cl)}
+	r := &run{name: name, ins: []Input{in}, o: o.withDefaults(name, []Input{in}, nil), cl: cl, adm: kadm.NewClient(cl)}
 	r.log = r.o.Logger
 	r.f = &fetcher{r: r, cl: r.cl, adm: r.adm}
 	mine := make(map[changelog.Partition]sink.StoredPosition, len(stored))

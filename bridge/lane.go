@@ -40,7 +40,7 @@ type lane struct {
 	orphans map[changelog.Partition]*partition // held, and fenced: the group will say whether they are still ours
 	counted sink.Counters                      // of the report of the call in progress
 
-	holds     bool                          // retractions are held back; not changed
+	holds     []bool                        // whether retractions of each input are held back; not changed
 	tails     map[changelog.Partition]*tail // what is held back
 	tailBytes int                           // of all tails
 
@@ -102,8 +102,10 @@ func newLane(r *run, n int) *lane {
 		held:       make(map[changelog.Partition]*partition),
 		pending:    make(map[changelog.Partition]*partition),
 		orphans:    make(map[changelog.Partition]*partition),
-		holds:      r.o.HoldRetractions.on(r.in.Decoder.Table().Mode),
 		tails:      make(map[changelog.Partition]*tail),
+	}
+	for _, t := range r.tables() {
+		l.holds = append(l.holds, r.o.HoldRetractions.on(t.Mode))
 	}
 	user := r.o.Hooks.Hooks
 	if h := r.o.Hooks.Lane; h != nil {
@@ -113,12 +115,15 @@ func newLane(r *run, n int) *lane {
 	return l
 }
 
-func (l *lane) newLoad() *load {
+// newLoad returns an empty load for what is read of an input.
+func (l *lane) newLoad(in int) *load {
+	t := l.r.ins[in].Decoder.Table()
 	select {
 	case b := <-l.free:
-		return &load{batch: b}
+		b.Table = t
+		return &load{in: in, batch: b}
 	default:
-		return &load{batch: changelog.NewBatch(l.r.in.Decoder.Table())}
+		return &load{in: in, batch: changelog.NewBatch(t)}
 	}
 }
 

@@ -87,12 +87,12 @@ func (l *lane) take(ld *load) (saved bool, err error) {
 	l.r.f.drained(l)
 	limited := l.limit.Load() > 0
 	switch {
-	case l.holds && limited:
+	case l.holds[ld.in] && limited:
 		if err := l.releaseLimited(); err != nil {
 			return false, err
 		}
 		ld.drop()
-	case l.holds:
+	case l.holds[ld.in]:
 		if err := l.holdBack(ld); err != nil {
 			return false, err
 		}
@@ -127,7 +127,7 @@ func (l *lane) put(ld *load, call func(func(ctx context.Context) error) (bool, e
 	b := ld.batch
 	l.writing = l.contentOf(ld)
 	ld.progress(&p)
-	p.Skipped += l.r.dropSkipped(b)
+	p.Skipped += l.r.dropSkipped(ld.in, b)
 	if b.Len() == 0 {
 		l.recycle(b)
 		b = nil
@@ -217,17 +217,19 @@ func (l *lane) finish() error {
 	}
 	ctx, cancel := l.begin()
 	defer l.end(cancel)
-	var ld *load
+	var halt *bad
 	var err error
-	if l.r.end != nil {
-		ld, err = l.release(true, 0)
-	}
-	if err == nil && ld != nil {
+	for l.r.end != nil && err == nil && halt == nil {
+		var ld *load
+		if ld, err = l.release(true, 0); err != nil || ld == nil {
+			break
+		}
 		l.withinBudget(ld)
 		_, err = l.put(ld, func(f func(ctx context.Context) error) (bool, error) {
 			err := f(ctx)
 			return err == nil, err
 		})
+		halt = ld.bad
 	}
 	if err == nil {
 		written := l.r.f.written(l)
@@ -241,8 +243,8 @@ func (l *lane) finish() error {
 		l.r.log.Warn("flinksink: fenced while stopping: the new owner reads again what was not saved", "bridge", l.r.name, "lane", l.n, "error", err)
 		return nil
 	}
-	if err == nil && ld != nil && ld.bad != nil {
-		return ld.bad.error(l)
+	if err == nil && halt != nil {
+		return halt.error(l)
 	}
 	return l.explain(err)
 }

@@ -27,6 +27,8 @@ type LaneStatus struct {
 	Fenced int64
 	// Uncommitted says why a decided checkpoint cannot be committed, from Hooks.Alarm on until it is committed; else nil.
 	Uncommitted error
+	// Sinks are the sinks of the lane in the order in which they are prepared and committed.
+	Sinks []SinkStatus
 }
 
 // observe returns hooks that note for Status what the coordinator of l tells, and pass it on.
@@ -42,6 +44,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 		l.retried(0, nil)
 		note(func(s *LaneStatus) {
 			s.Generation, s.Checkpoint = c.Generation.ID, 0
+			s.claimed(c)
 			// What is decided may also have been committed by whoever held the partitions in between.
 			waits := false
 			for _, e := range c.Ended {
@@ -61,6 +64,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 		note(func(s *LaneStatus) {
 			s.Generation, s.Checkpoint, s.Decided = rep.Generation, rep.Checkpoint, time.Now()
 			s.FailingSince = time.Time{}
+			s.decidedFor(rep)
 		})
 		if user.Saved != nil {
 			user.Saved(rep)
@@ -98,9 +102,16 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 			s.LastError, s.LastErrorAt = err, time.Now()
 			s.Fenced++
 			s.Uncommitted = nil // to commit it is now the new owner's first duty
+			s.claimed(sink.Claim{})
 		})
 		if user.Fenced != nil {
 			user.Fenced(err)
+		}
+	}
+	h.Step = func(e sink.SinkStep) {
+		note(func(s *LaneStatus) { s.stepped(e) })
+		if user.Step != nil {
+			user.Step(e)
 		}
 	}
 	h.Alarm = func(err error, n int) {

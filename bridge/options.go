@@ -36,6 +36,10 @@ type Input struct {
 	Group string
 	// Client holds the client options that the table names: brokers, TLS, SASL.
 	Client []kgo.Opt
+	// Filter, Map and Promise are this table's, where a bridge reads several (NewMany); see the fields of Options. They are nil where Options has them.
+	Filter  *Filter
+	Map     *Mapping
+	Promise changelog.Mode
 }
 
 // FromTable makes an Input of what a CREATE TABLE says, and d for its records. Every option that is contradictory or unknown is
@@ -150,14 +154,21 @@ type Options struct {
 	// than the topic keeps them (delete.retention.ms): their rows then stay in the target. Defaults to false: the bridge halts with an
 	// ErrLost that says what to do.
 	AllowMissedDeletes bool
-	// SinkName is the name under which the sink's committables are stored; renaming it orphans what is not yet committed.
-	// Defaults to "sink".
+	// SinkName is the name under which the sink's committables are stored; renaming it orphans what is not yet committed. It is New's: with
+	// NewMany each Output has a name. Defaults to "sink".
 	SinkName string
 	// Target names what the sink writes to, in the fingerprint that tells this bridge from another of the same name. Defaults to the
-	// sink's String method, else to its type, with the decoder's table.
+	// sink's String method, else to its type, with the decoder's table; of several sinks, to all of them.
 	Target string
-	// Store decides. Defaults to the sink itself, where it can be its own store.
+	// Store decides. Defaults to the sink itself, where it can be its own store; with several sinks to the one that is, which excludes any
+	// other store, else to what the first of them offers.
 	Store sink.Store
+	// AlarmAfter is the number of failed Commits in a row after which Hooks.Alarm is called. Defaults to 5.
+	AlarmAfter int
+	// StopAfter is the number of failed Commits in a row after which the bridge stops, with the error of the last. The checkpoint is decided: the
+	// other sinks have it, the store keeps the receipt, and the next start commits it before anything else. Defaults to 0: the bridge goes on
+	// trying for as long as it takes, keeps its place in the group, and reads nothing meanwhile: at most one decided checkpoint of a lane waits.
+	StopAfter int
 	// Owner names this process to people who look at the store. Defaults to host name and process number.
 	Owner string
 	// Grace bounds how long the end of a checkpoint is waited for when partitions are revoked or the bridge stops. Defaults to a third
@@ -219,13 +230,15 @@ type Hooks struct {
 }
 
 // withDefaults returns a copy of o with its zeros replaced, but for those that need a client.
-func (o *Options) withDefaults(name string, in Input, to sink.Sink) Options {
+func (o *Options) withDefaults(name string, ins []Input, outs []Output) Options {
 	var d Options
 	if o != nil {
 		d = *o
 	}
-	if d.Group == "" {
-		d.Group = in.Group
+	for i := range ins {
+		if d.Group == "" {
+			d.Group = ins[i].Group
+		}
 	}
 	if d.Group == "" {
 		d.Group = name
@@ -243,19 +256,40 @@ func (o *Options) withDefaults(name string, in Input, to sink.Sink) Options {
 	set(&d.deletedAfter, defaultDeletedAfter)
 	set(&d.longPause, defaultLongPause)
 	set(&d.joiningAfter, defaultJoiningAfter)
-	if d.Target == "" && to != nil && in.Decoder != nil {
-		d.Target = fmt.Sprintf("%T", to)
-		if t := in.Decoder.Table(); t != nil {
-			d.Target += " " + t.Name
-		}
-		if s, ok := to.(fmt.Stringer); ok {
-			d.Target = s.String()
-		}
+	if d.Target == "" {
+		d.Target = targetOf(ins, outs)
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	return d
+}
+
+// targetOf names what the sinks write to. The order in which they are listed is no part of it.
+func targetOf(ins []Input, outs []Output) string {
+	var tables []string
+	for i := range ins {
+		if ins[i].Decoder == nil {
+			return ""
+		}
+		if t := ins[i].Decoder.Table(); t != nil {
+			tables = append(tables, " "+t.Name)
+		}
+	}
+	slices.Sort(tables)
+	var names []string
+	for i := range outs {
+		if outs[i].Sink == nil {
+			return ""
+		}
+		name := fmt.Sprintf("%T", outs[i].Sink) + strings.Join(tables, "")
+		if s, ok := outs[i].Sink.(fmt.Stringer); ok {
+			name = s.String()
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, "; ")
 }
 
 // maxName bounds a bridge's name, which is a key in every store and a part of other names.
@@ -269,7 +303,7 @@ func set[T comparable](p *T, def T) {
 }
 
 // check reports every contradiction in the settings at once.
-func check(name string, in Input, to sink.Sink, o Options) error {
+func check(name string, ins []Input, outs []Output, o Options) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch {
@@ -280,17 +314,63 @@ func check(name string, in Input, to sink.Sink, o Options) error {
 	case !utf8.ValidString(name) || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl):
 		bad("the bridge's name %q has control characters, outer blanks or bytes that are no UTF-8: people have to type it", name)
 	}
+	if len(ins) == 0 {
+		bad("the bridge has no Input: say what to read")
+	}
+	if len(outs) == 0 {
+		bad("the bridge has no Output: say where to write")
+	}
+	for i := range ins {
+		in := ins[i]
+		which := ""
+		if len(ins) > 1 {
+			which = fmt.Sprintf("input %d: ", i)
+		}
+		in.check(func(format string, args ...any) { bad(which+format, args...) })
+	}
+	if slices.Contains(o.Client, nil) {
+		bad("a client option is nil: leave it out")
+	}
+	checkMany(ins, outs, bad)
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Interval", int64(o.Interval)}, {"Changes", int64(o.Changes)}, {"Bytes", int64(o.Bytes)}, {"ByteBudget", int64(o.ByteBudget)},
+		{"Lanes", int64(o.Lanes)}, {"Grace", int64(o.Grace)}, {"Connect", int64(o.Connect)}, {"Watch", int64(o.Watch)},
+		{"OpenFor", int64(o.OpenFor)}, {"DataBudget", int64(o.DataBudget)}, {"AlarmAfter", int64(o.AlarmAfter)}, {"StopAfter", int64(o.StopAfter)},
+	} {
+		if n.value < 0 {
+			bad("Options.%s is negative: leave it zero for its default", n.name)
+		}
+	}
+	if o.HoldRetractions > HoldNever {
+		bad("Options.HoldRetractions: %d is unknown, choose HoldByMode, HoldAlways or HoldNever", o.HoldRetractions)
+	}
+	if o.OnData > Skip {
+		bad("Options.OnData: %d is unknown, choose Halt, DeadLetter or Skip", o.OnData)
+	}
+	if len(errs) > 0 {
+		// The client's own complaints would be about what is missing above.
+	} else if err := kgo.ValidateOpts(clientOptions(clientOf(ins), o, nil)...); err != nil {
+		bad("client options: %w", err)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &sink.Error{Op: "new", Bridge: name, Class: sink.ErrConfig, Err: errors.Join(errs...)}
+}
+
+// check reports what is wrong with one input.
+func (in *Input) check(bad func(format string, args ...any)) {
 	switch {
 	case in.Decoder == nil:
 		bad("Input.Decoder is missing: pass the decoder of the table's format")
 	case in.Decoder.Table() == nil || in.Decoder.Table().Schema == nil:
 		bad("Input.Decoder has no table or no schema: its Table method must return both")
 	}
-	if slices.Contains(in.Client, nil) || slices.Contains(o.Client, nil) {
+	if slices.Contains(in.Client, nil) {
 		bad("a client option is nil: leave it out")
-	}
-	if to == nil {
-		bad("the sink is missing")
 	}
 	switch {
 	case len(in.Topics) == 0 && in.Pattern == "":
@@ -309,31 +389,4 @@ func check(name string, in Input, to sink.Sink, o Options) error {
 	if in.Start.Mode == StartOffsets && len(in.Topics) > 1 {
 		bad("Input.Start lists offsets by partition, which names no partition when %d topics are read: read one topic, or start otherwise", len(in.Topics))
 	}
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"Interval", int64(o.Interval)}, {"Changes", int64(o.Changes)}, {"Bytes", int64(o.Bytes)}, {"ByteBudget", int64(o.ByteBudget)},
-		{"Lanes", int64(o.Lanes)}, {"Grace", int64(o.Grace)}, {"Connect", int64(o.Connect)}, {"Watch", int64(o.Watch)},
-		{"OpenFor", int64(o.OpenFor)}, {"DataBudget", int64(o.DataBudget)},
-	} {
-		if n.value < 0 {
-			bad("Options.%s is negative: leave it zero for its default", n.name)
-		}
-	}
-	if o.HoldRetractions > HoldNever {
-		bad("Options.HoldRetractions: %d is unknown, choose HoldByMode, HoldAlways or HoldNever", o.HoldRetractions)
-	}
-	if o.OnData > Skip {
-		bad("Options.OnData: %d is unknown, choose Halt, DeadLetter or Skip", o.OnData)
-	}
-	if len(errs) > 0 {
-		// The client's own complaints would be about what is missing above.
-	} else if err := kgo.ValidateOpts(clientOptions(in, o, nil)...); err != nil {
-		bad("client options: %w", err)
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return &sink.Error{Op: "new", Bridge: name, Class: sink.ErrConfig, Err: errors.Join(errs...)}
 }

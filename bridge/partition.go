@@ -32,6 +32,7 @@ const dead = -1
 type partition struct {
 	changelog.Partition
 	lane  *lane
+	in    int // number of the input that reads its topic
 	epoch atomic.Int64
 
 	// Guarded by fetcher.mu.

@@ -260,10 +260,10 @@ func (l *lane) overdue() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// release makes a load of what is held and has waited for an interval, or of all that is held; nil if that is nothing. What has
+// release makes a load of what is held of one input and has waited for an interval, or of all that is held of it; nil if nothing of any input is. What has
 // not waited so long stays: it may be half of an update that is just being read. The load has at most most messages, 0: no bound.
 func (l *lane) release(all bool, most int) (*load, error) {
-	ld := l.newLoad()
+	var ld *load
 	now, messages := time.Now(), 0
 	for _, p := range slices.SortedFunc(maps.Keys(l.tails), changelog.Partition.Compare) {
 		t := l.tails[p]
@@ -280,8 +280,11 @@ func (l *lane) release(all bool, most int) (*load, error) {
 		if most > 0 {
 			n = min(n, most-messages)
 		}
-		if n == 0 {
+		if n == 0 || ld != nil && ld.in != t.part.in {
 			continue
+		}
+		if ld == nil {
+			ld = l.newLoad(t.part.in)
 		}
 		messages += n
 		s := t.span
@@ -301,10 +304,6 @@ func (l *lane) release(all bool, most int) (*load, error) {
 			return nil, err
 		}
 		ld.spans = append(ld.spans, s)
-	}
-	if len(ld.spans) == 0 {
-		l.recycle(ld.batch)
-		return nil, nil
 	}
 	return ld, nil
 }

@@ -416,9 +416,9 @@ func TestHold_Bounded(t *testing.T) {
 // What has not waited for an interval when another message of its tail has stays behind.
 func TestRelease_WhatIsDue(t *testing.T) {
 	p := &partition{Partition: changelog.Partition{Topic: "t"}, bound: -1}
-	l := newLane(&run{in: Input{Decoder: newRows()}, o: Options{Interval: time.Hour, ByteBudget: 1 << 20}}, 0)
+	l := newLane(&run{ins: []Input{{Decoder: newRows()}}, o: Options{Interval: time.Hour, ByteBudget: 1 << 20}}, 0)
 	load := func(from int64, values ...string) *load {
-		ld := l.newLoad()
+		ld := l.newLoad(0)
 		d := decoder{l: l, ld: ld}
 		s := ld.span(&chunk{part: p})
 		for i, v := range values {
@@ -464,9 +464,9 @@ func TestRelease_WhatIsDue(t *testing.T) {
 func TestHoldBack_BadRecord(t *testing.T) {
 	p := &partition{Partition: changelog.Partition{Topic: "t"}, bound: -1}
 	for _, earlier := range []bool{false, true} {
-		l := newLane(&run{in: Input{Decoder: newRows()}, o: Options{Interval: time.Hour, ByteBudget: 1 << 20}}, 0)
+		l := newLane(&run{ins: []Input{{Decoder: newRows()}}, o: Options{Interval: time.Hour, ByteBudget: 1 << 20}}, 0)
 		r := &kgo.Record{Topic: "t", Offset: 3, Value: []byte("-D 1 a")}
-		ld := l.newLoad()
+		ld := l.newLoad(0)
 		ld.bad = &bad{part: p, pos: changelog.Position{Partition: p.Partition, Offset: 4}}
 		if earlier {
 			l.keep(nil, &span{part: p, tail: []record{r}, to: 4, records: 1})
@@ -491,7 +491,7 @@ func TestHoldBack_BadRecord(t *testing.T) {
 // What was held of an ended epoch is not written: it is read again.
 func TestHold_EndedEpoch(t *testing.T) {
 	p := &partition{Partition: changelog.Partition{Topic: "t"}, bound: -1}
-	l := newLane(&run{in: Input{Decoder: newRows()}, o: Options{Interval: time.Hour, ByteBudget: 1 << 20}}, 0)
+	l := newLane(&run{ins: []Input{{Decoder: newRows()}}, o: Options{Interval: time.Hour, ByteBudget: 1 << 20}}, 0)
 	l.tails[p.Partition] = &tail{span: span{part: p}, records: []kept{{record: &kgo.Record{Value: []byte("-D 1 a")}}}, bytes: 7}
 	l.tailBytes = 7
 	p.epoch.Add(1)

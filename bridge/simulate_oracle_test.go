@@ -82,7 +82,7 @@ func (w *simWorld) look() {
 		return
 	}
 	server, _, _ := w.db.now()
-	rows := server.rows() // first, as positions only grow
+	rows, second := server.rows(), w.secondRows(server) // first, as positions only grow
 	st, err := server.store().Read(context.Background(), "sim")
 	if err != nil {
 		w.fail("%v", err)
@@ -93,12 +93,22 @@ func (w *simWorld) look() {
 		at[p.Partition.Partition] = p.Offset
 	}
 	want, _ := w.want(at)
-	for text, n := range rows {
-		if n > want[text] {
-			w.fail("row %q is there %d times before it is decided, or more often than it was written", text, n)
-			return
+	for _, rows := range []map[string]int{rows, second} {
+		for text, n := range rows {
+			if n > want[text] {
+				w.fail("row %q is there %d times before it is decided, or more often than it was written", text, n)
+				return
+			}
 		}
 	}
+}
+
+// secondRows are what readers of the second sink see, nothing where there is none.
+func (w *simWorld) secondRows(server simServer) map[string]int {
+	if !w.plan.second {
+		return nil
+	}
+	return server.(simPair).secondRows()
 }
 
 // complete compares what readers see with what was written.
@@ -131,6 +141,9 @@ func (w *simWorld) complete() error {
 	want, n := w.want(at)
 	if !maps.Equal(rows, want) {
 		return fmt.Errorf("readers see other rows than were written: %s", difference(rows, want))
+	}
+	if second := w.secondRows(server); w.plan.second && !maps.Equal(second, want) {
+		return fmt.Errorf("readers of the second sink see other rows than were written: %s", difference(second, want))
 	}
 	if total.Records != n.Records || total.Read != n.Read || total.Skipped != n.Skipped || !total.Balanced() {
 		return fmt.Errorf("the checkpoints account for %+v, written were %d messages, %d changes, %d of them bad", total, n.Records, n.Read, n.Skipped)

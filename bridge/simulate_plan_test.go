@@ -17,6 +17,7 @@ import (
 type simPlan struct {
 	seed                       uint64
 	keyed, inTx, static, hints bool
+	second                     bool // a second sink
 	lanes, parts, slots        int
 	writes                     []simWrite
 	faults                     []simFault
@@ -24,8 +25,8 @@ type simPlan struct {
 }
 
 func (p simPlan) String() string {
-	return fmt.Sprintf("keyed %v, in transaction %v, static members %v, hints %v; %d lanes, %d partitions, %d processes; %d writes",
-		p.keyed, p.inTx, p.static, p.hints, p.lanes, p.parts, p.slots, len(p.writes))
+	return fmt.Sprintf("keyed %v, in transaction %v, a second sink %v, static members %v, hints %v; %d lanes, %d partitions, %d processes; %d writes",
+		p.keyed, p.inTx, p.second, p.static, p.hints, p.lanes, p.parts, p.slots, len(p.writes))
 }
 
 // simWrite is some messages to one partition, in a transaction or not.

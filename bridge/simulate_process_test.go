@@ -138,7 +138,11 @@ func (w *simWorld) process(slot, life int) (*simProcess, error) {
 		o.Store = p.faults.Store(simStore{p.access})
 	}
 	var err error
-	p.b, err = New("sim", Input{Topics: []string{simTopic}, Decoder: simDecoder{w.table}}, named{p.faults.Sink(simSink{p.access})}, o)
+	to := []Output{{Name: "sink", Sink: named{p.faults.Sink(simSink{a: p.access})}}}
+	if w.plan.second {
+		to = append(to, Output{Name: "second", Sink: named{p.faults.Sink(simSink{a: p.access, second: true})}})
+	}
+	p.b, err = NewMany("sim", []Input{{Topics: []string{simTopic}, Decoder: simDecoder{w.table}}}, to, o)
 	return p, err
 }
 

@@ -140,11 +140,22 @@ func (a *simAccess) kill(in []time.Duration) {
 }
 
 // simSink makes committers of the database.
-type simSink struct{ a *simAccess }
+type simSink struct {
+	a      *simAccess
+	second bool
+}
+
+// of returns the sink on a server.
+func (s simSink) of(server simServer) sink.Sink {
+	if s.second {
+		return server.(simPair).second()
+	}
+	return server.sink()
+}
 
 func (s simSink) Guarantee() sink.Guarantee {
 	server, _, _ := s.a.w.db.now()
-	return server.sink().Guarantee()
+	return s.of(server).Guarantee()
 }
 
 // String names the target in the bridge's fingerprint.
@@ -152,7 +163,7 @@ func (simSink) String() string { return "simulated" }
 
 func (s simSink) Lane(ctx context.Context, l sink.Lane) (out sink.Committer, err error) {
 	err = s.a.call(ctx, "lane", false, func(ctx context.Context) error {
-		c := &simCommitter{a: s.a, lane: l}
+		c := &simCommitter{a: s.a, of: s.of, lane: l}
 		if err := c.connect(ctx); err != nil {
 			return err
 		}
@@ -168,6 +179,7 @@ func (s simSink) Lane(ctx context.Context, l sink.Lane) (out sink.Committer, err
 // simCommitter is a committer that has to connect again after a failover.
 type simCommitter struct {
 	a     *simAccess
+	of    func(simServer) sink.Sink
 	lane  sink.Lane
 	c     sink.Committer
 	epoch int
@@ -188,7 +200,7 @@ func (c *simCommitter) any(ctx context.Context) (sink.Committer, int, error) {
 	if c.c != nil && c.epoch == epoch {
 		return c.c, epoch, nil
 	}
-	inner, err := server.sink().Lane(ctx, c.lane)
+	inner, err := c.of(server).Lane(ctx, c.lane)
 	return inner, epoch, err
 }
 

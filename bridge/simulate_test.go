@@ -37,7 +37,7 @@ var (
 // exactly: sink/internal/protocol and sink.
 func TestSimulate(t *testing.T) {
 	if *simSeed != math.MaxUint64 {
-		p := newSimPlan(*simSeed)
+		p := newSimPlan(*simSeed).withSecond()
 		w := simulate(t, p, nil, memoryOf(p), os.Stdout)
 		for _, f := range p.faults {
 			t.Log(f)
@@ -58,7 +58,7 @@ func TestSimulate(t *testing.T) {
 	began := time.Now()
 	met, virtual, checkpoints := map[string]int{}, time.Duration(0), 0
 	for i := range uint64(schedules) {
-		p := newSimPlan(*simFrom + i)
+		p := newSimPlan(*simFrom + i).withSecond()
 		w := simulate(t, p, nil, memoryOf(p), nil)
 		if w.failed != nil {
 			t.Fatal(fewestFaults(t, p, w, memoryOf))
@@ -83,7 +83,13 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-func memoryOf(p simPlan) simServer { return memory{sinktest.NewServer(), p.inTx, p.table()} }
+func memoryOf(p simPlan) simServer {
+	m := memory{sinktest.NewServer(), p.inTx, p.table()}
+	if p.second {
+		return pair{m}
+	}
+	return m
+}
 
 // simulate runs a plan in a bubble.
 func simulate(t *testing.T, p simPlan, off map[int]bool, server simServer, out io.Writer) (w *simWorld) {

@@ -248,9 +248,31 @@ func (r *run) lost(op string, p changelog.Position, err error) error {
 	return &sink.Error{Op: op, Bridge: r.name, Position: &p, Class: sink.ErrLost, Err: err}
 }
 
-// begin applies Input.Start. A partition that was added to its topic after this bridge started begins at its start in every mode: what
-// was written to it before it was noticed would be skipped otherwise.
+// begin applies the Start of each partition's input.
 func (f *fetcher) begin(ctx context.Context, parts []changelog.Partition) ([]changelog.Position, error) {
+	var out []changelog.Position
+	for i := range f.r.ins {
+		var mine []changelog.Partition
+		for _, p := range parts {
+			if f.r.input(p.Topic) == i {
+				mine = append(mine, p)
+			}
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		ps, err := f.beginOf(ctx, f.r.ins[i].Start, mine)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ps...)
+	}
+	return out, nil
+}
+
+// beginOf applies the Start of one input. A partition that was added to its topic after this bridge started begins at its start in every mode: what
+// was written to it before it was noticed would be skipped otherwise.
+func (f *fetcher) beginOf(ctx context.Context, at Start, parts []changelog.Partition) ([]changelog.Position, error) {
 	var topics []string
 	seen := make(map[string]bool)
 	for _, p := range parts {
@@ -263,7 +285,7 @@ func (f *fetcher) begin(ctx context.Context, parts []changelog.Partition) ([]cha
 	if err != nil {
 		return nil, err
 	}
-	mode := f.r.in.Start.Mode
+	mode := at.Mode
 	var offsets func(p changelog.Partition) (int64, error)
 	from := func(l kadm.ListedOffsets) func(changelog.Partition) (int64, error) {
 		return func(p changelog.Partition) (int64, error) {
@@ -286,11 +308,11 @@ func (f *fetcher) begin(ctx context.Context, parts []changelog.Partition) ([]cha
 		err = list(func() (kadm.ListedOffsets, error) { return f.adm.ListCommittedOffsets(ctx, topics...) })
 	case StartTimestamp:
 		err = list(func() (kadm.ListedOffsets, error) {
-			return f.adm.ListOffsetsAfterMilli(ctx, f.r.in.Start.Timestamp, topics...)
+			return f.adm.ListOffsetsAfterMilli(ctx, at.Timestamp, topics...)
 		})
 	case StartOffsets:
 		offsets = func(p changelog.Partition) (int64, error) {
-			if o, ok := f.r.in.Start.Offsets[p.Partition]; ok {
+			if o, ok := at.Offsets[p.Partition]; ok {
 				return o, nil
 			}
 			return from(b.start)(p)

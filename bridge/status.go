@@ -183,7 +183,7 @@ func (r *run) status() Status {
 	defer r.totals.mu.Unlock()
 	for _, l := range lanes {
 		ls := l.status
-		ls.Lane, ls.Buffered = l.n, l.queue.size()
+		ls.Lane, ls.Buffered, ls.Sinks = l.n, l.queue.size(), slices.Clone(ls.Sinks)
 		if settled(l.n, s.Partitions) {
 			ls.FailingSince = time.Time{}
 		}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -42,8 +43,10 @@ type transform struct {
 	from  changelog.Decoder
 	table *changelog.Table // that comes out
 
+	name    string                   // of the filter, in errors
 	keep    func(changelog.Row) bool // nil: no filter
 	reads   []int                    // columns that keep looks at
+	inKey   bool                     // all of them are of the key
 	settled bool                     // their values are the same in all versions of a row
 	deletes bool                     // what does not pass becomes a delete, rather than nothing
 
@@ -56,7 +59,7 @@ func transformed(name string, in Input, o *Options) (Input, error) {
 		return in, nil
 	}
 	from := in.Decoder.Table()
-	t := &transform{from: in.Decoder, table: from}
+	t := &transform{from: in.Decoder, table: from, name: "Options.Filter"}
 	var errs []error
 	if o.Filter != nil {
 		errs = append(errs, t.filter(o.Filter))
@@ -77,23 +80,24 @@ func transformed(name string, in Input, o *Options) (Input, error) {
 
 func (t *transform) filter(f *Filter) error {
 	if f.Keep == nil {
-		return errors.New("Options.Filter.Keep is missing: set the function that says which rows pass")
+		return errors.New(t.name + ".Keep is missing: set the function that says which rows pass")
 	}
 	from := t.table
 	s := from.Schema
 	var err error
-	if t.reads, err = columnsOf("Options.Filter.Reads", s, f.Reads); err != nil {
+	if t.reads, err = columnsOf(t.name+".Reads", s, f.Reads); err != nil {
 		return err
 	}
 	t.keep = f.Keep
 	keyed, changes := len(s.Key) > 0, from.Mode&^changelog.Append != 0
 	t.deletes = keyed && changes
-	t.settled = f.Fixed || inKey(s, t.reads)
+	t.inKey = inKey(s, t.reads)
+	t.settled = f.Fixed || t.inKey
 	if changes && !keyed {
 		for _, c := range t.reads {
 			if s.Columns[c].Metadata != "" {
-				return fmt.Errorf("Options.Filter.Reads must name the columns that Keep looks at, without the METADATA column %s: table %s has no key, and the delete of a row does not have the metadata of its insert",
-					s.Columns[c].Name, from.Name)
+				return fmt.Errorf("%s.Reads must name the columns that Keep looks at, without the METADATA column %s: table %s has no key, and the delete of a row does not have the metadata of its insert",
+					t.name, s.Columns[c].Name, from.Name)
 			}
 		}
 	}
@@ -145,7 +149,7 @@ func (t *transform) Decode(b *changelog.Batch, r *changelog.Record) error {
 	b.Table = t.from.Table()
 	err := t.from.Decode(b, r)
 	if err == nil {
-		err = t.check(b.Changes[n:])
+		err = wellFormed(len(t.from.Table().Schema.Columns), b.Changes[n:])
 	}
 	if err == nil && t.keep != nil {
 		err = t.filterFrom(b, n)
@@ -160,10 +164,9 @@ func (t *transform) Decode(b *changelog.Batch, r *changelog.Record) error {
 	return err
 }
 
-// check looks at the changes of a message before the user's functions see a row: a decoder may be the user's own too, and one that gives rows
+// wellFormed looks at the changes of a message before the user's functions see a row: a decoder may be the user's own too, and one that gives rows
 // too narrow should not look like a mistake in the filter.
-func (t *transform) check(cs []changelog.Change) error {
-	width := len(t.from.Table().Schema.Columns)
+func wellFormed(width int, cs []changelog.Change) error {
 	for i := range cs {
 		switch c := &cs[i]; {
 		case len(c.Row) != width:
@@ -182,35 +185,43 @@ func (t *transform) filterFrom(b *changelog.Batch, n int) error {
 	s := t.from.Table().Schema
 	for i := n; i < b.Len(); i++ {
 		c := &b.Changes[i]
-		if t.deletes && !c.Kind.Adds() {
-			continue
-		}
-		if !t.deletes && c.KeyOnly {
-			return &changelog.DataError{Reason: "the delete knows its key only, and the filter of a table like this has to look at the row"}
-		}
-		if missing := firstUnchanged(c.Row, t.reads); missing >= 0 {
-			return &changelog.DataError{Field: s.Columns[missing].Name, Reason: "the filter looks at this column, and the source did not send its value; " +
-				"let the source send rows whole, or leave the column out of the filter (Options.Filter.Reads)"}
+		if err := t.judge(c, b.Changes[n:i]); err != nil {
+			return err
 		}
 		switch {
-		case !t.keep(c.Row):
-			if !t.deletes {
-				skip(c)
-				continue
-			}
+		case t.deletes && !c.Kind.Adds() || t.keep(c.Row):
+		case t.deletes:
 			key := b.NewRow()
 			for _, k := range s.Key {
 				key[k] = c.Row[k]
 			}
 			c.Kind, c.KeyOnly, c.Row = changelog.Delete, true, key
-		case t.deletes && !t.settled && !t.passedBefore(b.Changes[n:i]):
-			for col := range c.Row {
-				if c.Row[col].IsUnchanged() {
-					return &changelog.DataError{Field: s.Columns[col].Name, Reason: "the source did not send this value, and the row passes the filter now but perhaps did not before, " +
-						"so that the sink may not have it; let the source send old rows and new ones whole, or set Options.Filter.Fixed if what the filter looks at never changes"}
-				}
-			}
+		default:
+			skip(c)
 		}
+	}
+	return nil
+}
+
+// judge reports a change of which the filter could only guess what becomes of it. before are the changes of its message that came before it.
+func (t *transform) judge(c *changelog.Change, before []changelog.Change) error {
+	s := t.from.Table().Schema
+	if t.deletes && !c.Kind.Adds() {
+		return nil
+	}
+	if !t.deletes && c.KeyOnly {
+		return &changelog.DataError{Reason: "the delete knows its key only, and the filter of a table like this has to look at the row"}
+	}
+	if missing := firstUnchanged(c.Row, t.reads); missing >= 0 {
+		return &changelog.DataError{Field: s.Columns[missing].Name, Reason: "the filter looks at this column, and the source did not send its value; " +
+			"let the source send rows whole, or leave the column out of the filter (" + t.name + ".Reads)"}
+	}
+	if !t.deletes || t.settled {
+		return nil
+	}
+	if missing := slices.IndexFunc(c.Row, changelog.Value.IsUnchanged); missing >= 0 && t.keep(c.Row) && !t.passedBefore(before) {
+		return &changelog.DataError{Field: s.Columns[missing].Name, Reason: "the source did not send this value, and the row passes the filter now but perhaps did not before, " +
+			"so that the sink may not have it; let the source send old rows and new ones whole, or set " + t.name + ".Fixed if what the filter looks at never changes"}
 	}
 	return nil
 }
@@ -240,9 +251,8 @@ func skip(c *changelog.Change) { c.Index = ^c.Index }
 func skipped(c *changelog.Change) bool { return c.Index < 0 }
 
 // dropSkipped takes the marked changes out of a batch that is about to be written and returns how many they were.
-func (r *run) dropSkipped(b *changelog.Batch) int64 {
-	t, ok := r.in.Decoder.(*transform)
-	if !ok || t.keep == nil || t.deletes {
+func (r *run) dropSkipped(in int, b *changelog.Batch) int64 {
+	if !marks(r.ins[in].Decoder) {
 		return 0
 	}
 	n := 0

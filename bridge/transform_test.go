@@ -109,10 +109,10 @@ func newTransform(t interface{ Fatal(...any) }, d changelog.Decoder, o *Options)
 // through decodes messages into batches that are cut where cut says, drops what is skipped, and hands each to apply. It returns how many changes
 // were dropped and which message it ended before.
 func through(d changelog.Decoder, from, to int64, cut func() bool, apply func(b *changelog.Batch)) (dropped, end int64, err error) {
-	r := &run{in: Input{Decoder: d}}
+	r := &run{ins: []Input{{Decoder: d}}}
 	b := changelog.NewBatch(d.Table())
 	flush := func() {
-		dropped += r.dropSkipped(b)
+		dropped += r.dropSkipped(0, b)
 		apply(b)
 		b = changelog.NewBatch(d.Table())
 	}

@@ -25,6 +25,7 @@
 //	flinksink.lane.failing        gauge    s             lane       for how long it has failed and tried again, 0: it works
 //	flinksink.lane.uncommitted    gauge    1             lane       1 while a decided checkpoint cannot be committed, else 0
 //	flinksink.lane.buffered       gauge    By            lane       fetched and not yet written
+//	flinksink.sink.pending        gauge    s             lane, sink for how long a decided checkpoint has waited to be committed, 0: none does
 //	flinksink.partition.position  gauge    {offset}      partition  position of the last decided checkpoint
 //	flinksink.partition.lag       gauge    {offset}      partition  offsets between that and the end of the partition
 //	flinksink.partition.waiting   gauge    {offset}      partition  offsets that cannot be read, because of an open transaction before them
@@ -56,6 +57,7 @@
 //	error.type                          the error's class in package sink, such as "transient"; "_OTHER" for none
 //	flinksink.bridge                    the bridge's name, on all
 //	flinksink.lane                      by lane: its number
+//	flinksink.sink                      by sink: its declared name
 //	flinksink.change.outcome            applied, superseded, dead_lettered, skipped
 //	flinksink.checkpoint.step           prepare, save, commit
 //	flinksink.rebalance.kind            assigned, revoked, lost

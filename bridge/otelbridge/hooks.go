@@ -117,6 +117,7 @@ const (
 	errorKey     = attribute.Key("error.type")
 	bridgeKey    = attribute.Key("flinksink.bridge")
 	laneKey      = attribute.Key("flinksink.lane")
+	sinkKey      = attribute.Key("flinksink.sink")
 	outcomeKey   = attribute.Key("flinksink.change.outcome")
 	stepKey      = attribute.Key("flinksink.checkpoint.step")
 	kindKey      = attribute.Key("flinksink.rebalance.kind")

@@ -39,6 +39,7 @@ func observe(m metric.Meter, clock func() time.Time, status ...func() bridge.Sta
 		retries:     i.observedCounter("flinksink.retries", "{retry}", "Tries again after failures."),
 		failing:     i.seconds("flinksink.lane.failing", "For how long a lane has failed and tried again."),
 		uncommitted: i.gauge("flinksink.lane.uncommitted", "1", "1 while a decided checkpoint cannot be committed, else 0."),
+		pending:     i.seconds("flinksink.sink.pending", "For how long a decided checkpoint of a sink has waited to be committed."),
 		buffered:    i.gauge("flinksink.lane.buffered", "By", "What was fetched and is not yet written."),
 		position:    i.gauge("flinksink.partition.position", "{offset}", "Position of the last decided checkpoint."),
 		lag:         i.gauge("flinksink.partition.lag", "{offset}", "Offsets between the last decided checkpoint and the end of the partition."),
@@ -90,7 +91,7 @@ func (s *sum) add(now bridge.Status) totals {
 type gauges struct {
 	running, uncommitted, buffered, position, lag, waiting metric.Int64ObservableGauge
 	messages, changes, checkpoints, retries                metric.Int64ObservableCounter
-	age, failing, standing                                 metric.Float64ObservableGauge
+	age, failing, standing, pending                        metric.Float64ObservableGauge
 }
 
 func (g *gauges) observe(o metric.Observer, now time.Time, s bridge.Status, total totals) {
@@ -123,6 +124,9 @@ func (g *gauges) observe(o metric.Observer, now time.Time, s bridge.Status, tota
 		o.ObserveFloat64(g.failing, age(now, l.FailingSince), lane)
 		o.ObserveInt64(g.uncommitted, one(l.Uncommitted != nil), lane)
 		o.ObserveInt64(g.buffered, int64(l.Buffered), lane)
+		for _, k := range l.Sinks {
+			o.ObserveFloat64(g.pending, age(now, k.Since), with(laneKey.Int(l.Lane), sinkKey.String(k.Sink)))
+		}
 	}
 	for _, p := range s.Partitions {
 		part := with(topicKey.String(p.Topic), partitionKey.String(strconv.Itoa(int(p.Partition.Partition))))

@@ -106,7 +106,8 @@ func status() bridge.Status {
 	before := func(d time.Duration) time.Time { return now.Add(-d) }
 	return bridge.Status{Bridge: "orders", Group: "group", Running: true, Started: before(time.Hour), LastCheckpoint: before(2 * time.Second), Checkpoints: 7, Retries: 3,
 		Counters: sink.Counters{Records: 11, Read: 10, Applied: 4, Superseded: 3, DeadLettered: 2, Skipped: 1},
-		Lanes:    []bridge.LaneStatus{{Lane: 0, Buffered: 100}, {Lane: 1, FailingSince: before(9 * time.Second), Uncommitted: errors.New("stuck")}},
+		Lanes: []bridge.LaneStatus{{Lane: 0, Buffered: 100}, {Lane: 1, FailingSince: before(9 * time.Second), Uncommitted: errors.New("stuck"),
+			Sinks: []bridge.SinkStatus{{Sink: "rows"}, {Sink: "files", Pending: 1, Since: before(9 * time.Second)}}}},
 		Partitions: []bridge.PartitionStatus{
 			{Partition: changelog.Partition{Topic: "t"}, Saved: 5, LastStableOffset: 8, HighWatermark: 9, StandsSince: before(time.Minute)},
 			{Partition: changelog.Partition{Topic: "t", Partition: 1}, Saved: -1, LastStableOffset: -1, HighWatermark: -1}}}
@@ -126,6 +127,7 @@ func TestObserve(t *testing.T) {
 		"flinksink.changes{flinksink.change.outcome=dead_lettered}": 2, "flinksink.changes{flinksink.change.outcome=skipped}": 1,
 		"flinksink.lane.failing{flinksink.lane=0}": 0, "flinksink.lane.failing{flinksink.lane=1}": 9,
 		"flinksink.lane.uncommitted{flinksink.lane=0}": 0, "flinksink.lane.uncommitted{flinksink.lane=1}": 1,
+		"flinksink.sink.pending{flinksink.lane=1,flinksink.sink=rows}": 0, "flinksink.sink.pending{flinksink.lane=1,flinksink.sink=files}": 9,
 		"flinksink.lane.buffered{flinksink.lane=0}": 100, "flinksink.lane.buffered{flinksink.lane=1}": 0,
 		"flinksink.partition.position{" + a + "}": 5, "flinksink.partition.lag{" + a + "}": 4, "flinksink.partition.waiting{" + a + "}": 1,
 		"flinksink.partition.standing{" + a + "}": 60, "flinksink.partition.standing{" + b + "}": 0,

@@ -42,7 +42,11 @@ func full() bridge.Status {
 		Lanes: []bridge.LaneStatus{
 			{Lane: 0, Generation: 12, Checkpoint: 345, Decided: before(1200 * time.Millisecond), Buffered: 1 << 20},
 			{Lane: 1, Generation: 13, Checkpoint: 77, Decided: before(40 * time.Second), Buffered: 2 << 20, Retries: 3, LastError: away,
-				LastErrorAt: before(2 * time.Second), FailingSince: before(41 * time.Second), Uncommitted: away}},
+				LastErrorAt: before(2 * time.Second), FailingSince: before(41 * time.Second), Uncommitted: away,
+				Sinks: []bridge.SinkStatus{
+					{Sink: "rows", Prepared: bridge.SinkCheckpoint{Generation: 13, Checkpoint: 77, At: before(41 * time.Second)}, Given: 1200, Passed: 30},
+					{Sink: "files" + hostile, Decided: bridge.SinkCheckpoint{Generation: 13, Checkpoint: 77, At: before(40 * time.Second)},
+						Committed: bridge.SinkCheckpoint{Generation: 13, Checkpoint: 76, At: before(42 * time.Second)}, Pending: 1, Since: before(40 * time.Second), Err: away}}}},
 		Partitions: []bridge.PartitionStatus{
 			{Partition: changelog.Partition{Topic: "orders", Partition: 0}, Read: 5_020_000, Saved: 5_000_000, LastStableOffset: 9_999_990, HighWatermark: 9_999_990},
 			{Partition: changelog.Partition{Topic: "orders", Partition: 1}, Lane: 1, Read: 4_000_000, Saved: 4_000_000, LastStableOffset: 4_000_000, HighWatermark: 4_000_321},

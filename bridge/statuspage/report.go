@@ -87,6 +87,27 @@ type Lane struct {
 	FailingSince *time.Time `json:"failing_since"` // null: it works
 	LastError    *Error     `json:"last_error"`    // stays when the lane has recovered
 	Uncommitted  *Error     `json:"uncommitted"`   // why a decided checkpoint cannot be committed
+	Sinks        []Sink     `json:"sinks"`         // in the order in which they are prepared and committed
+}
+
+// Sink is [bridge.SinkStatus].
+type Sink struct {
+	Sink         string          `json:"sink"`
+	Prepared     *SinkCheckpoint `json:"prepared"`
+	Decided      *SinkCheckpoint `json:"decided"`
+	Committed    *SinkCheckpoint `json:"committed"`
+	Pending      int             `json:"pending"`       // decided checkpoints that wait for its commit
+	PendingSince *time.Time      `json:"pending_since"` // null: none waits
+	Error        *Error          `json:"error"`         // why its last commit failed, until one succeeds
+	Given        int64           `json:"given"`         // changes, since started
+	Passed       int64           `json:"passed_over"`   // those of them that it did not write by themselves
+}
+
+// SinkCheckpoint is [bridge.SinkCheckpoint].
+type SinkCheckpoint struct {
+	Generation int64      `json:"generation"`
+	Checkpoint int64      `json:"checkpoint"`
+	At         *time.Time `json:"at"`
 }
 
 // PartitionName names a partition.
@@ -149,6 +170,14 @@ type Counters struct {
 	Balanced     bool  `json:"balanced"` // whether the equation holds
 }
 
+// sinkCheckpoint is nil for none.
+func sinkCheckpoint(c bridge.SinkCheckpoint) *SinkCheckpoint {
+	if c == (bridge.SinkCheckpoint{}) {
+		return nil
+	}
+	return &SinkCheckpoint{int64(c.Generation), int64(c.Checkpoint), moment(c.At)}
+}
+
 // reportOf describes bridges at a moment.
 func reportOf(now time.Time, bridges []*bridge.Bridge) Report {
 	r := Report{At: now, Healthy: true, Bridges: []Bridge{}}
@@ -181,6 +210,11 @@ func describe(now time.Time, s bridge.Status, g sink.Guarantee) Bridge {
 			if p.Lane == l.Lane {
 				lane.Partitions++
 			}
+		}
+		lane.Sinks = []Sink{}
+		for _, k := range l.Sinks {
+			lane.Sinks = append(lane.Sinks, Sink{Sink: k.Sink, Prepared: sinkCheckpoint(k.Prepared), Decided: sinkCheckpoint(k.Decided), Committed: sinkCheckpoint(k.Committed),
+				Pending: k.Pending, PendingSince: moment(k.Since), Error: failure(k.Err, time.Time{}), Given: k.Given, Passed: k.Passed})
 		}
 		b.Lanes = append(b.Lanes, lane)
 	}

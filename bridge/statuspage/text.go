@@ -19,6 +19,7 @@ func functions() template.FuncMap {
 		"short":    short,
 		"rate":     rate,
 		"ago":      ago,
+		"cut":      cut,
 		"utc":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"light":    light,
 		"headline": headline,
@@ -63,6 +64,14 @@ func failing(b Bridge) bool {
 
 // dash stands for what is not known.
 const dash = "–"
+
+// cut names a checkpoint of a sink.
+func cut(c *SinkCheckpoint) string {
+	if c == nil {
+		return dash
+	}
+	return fmt.Sprintf("%d.%d", c.Generation, c.Checkpoint)
+}
 
 // count groups the digits of n by thousands, with narrow spaces.
 func count(n int64) string {

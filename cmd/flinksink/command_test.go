@@ -110,9 +110,6 @@ func cases(t *testing.T) []testCase {
 		if strings.Contains(c.name, "avro_confluent") || strings.HasPrefix(c.name, "debezium_avro") {
 			continue // they need a schema registry at localhost:8081; package format reads them with one of its own
 		}
-		if c.name == "json_intervals" { // ddl.sql is CREATE TABLE ... AS SELECT, whose columns Flink alone knows
-			c.ddl = c.file("show-create.sql")
-		}
 		if c.recs, err = capture.ReadFile(f); err != nil {
 			t.Fatal(err)
 		}

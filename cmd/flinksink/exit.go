@@ -17,7 +17,7 @@ const (
 	exitConfig = 2 // the command line, or a setting that cannot work
 )
 
-var errNoCommand = errors.New("a command is missing: read, run, replay, positions, letters, check, explain or version")
+var errNoCommand = errors.New("a command is missing: read, run, replay, positions, letters, pending, settle, verify, repair, check, explain or version")
 
 // configError says which setting is wrong, and the cure.
 type configError struct {
@@ -71,6 +71,23 @@ var flags = strings.NewReplacer(
 	"kgo.SeedBrokers", "--brokers",
 	"Format.Files", "--proto",
 	"Options.Promise", "--plan",
+	"Options.AppendOnce", "--append-once",
+	"Options.IgnoreDeletes", "--ignore-deletes",
+	"Options.SkipUnchanged", "--skip-unchanged",
+	"Options.SoftDelete.From", "--soft-delete-from",
+	"Options.SoftDelete.Live", "--soft-delete-live",
+	"Options.SoftDelete.Column", "--soft-delete",
+	"Options.SoftDelete.Deleted", "--soft-delete",
+	"Options.SoftDelete", "--soft-delete",
+	"Options.Version", "--version-column",
+	"Options.Audit", "--audit",
+	"Options.Swap.Group", "--swap-group",
+	"Options.Swap.Run", "--swap-run",
+	"Options.Swap.Last", "--swap-last",
+	"Options.Swap", "--swap-group",
+	"postgres.Now", "now()",
+	"VerifyOptions.From", "--from",
+	"VerifyOptions.Memory", "--memory",
 )
 
 // hide replaces secrets. Texts are built without them; this is for what a library puts into one.

@@ -44,6 +44,7 @@ Exit status 1 when something is wrong, 2 when there is no plan in the text.`,
 	cmd.MarkFlagRequired("plan")
 	f.table.add(cmd)
 	fs.MarkHidden("lenient") // it reads no record
+	fs.MarkHidden("flink-version")
 	fs.StringVar(&f.to, "to", "", "`TARGET` to judge: postgres, or a URL of one, to which no connection is made (default: only the topic is judged)")
 	fs.IntVar(&f.partitions, "partitions", 0, "`NUMBER` of partitions of the topic (default: not known)")
 	fs.BoolVar(&f.unordered, "unordered", false, "as of run: accept a CDC topic of several partitions whose records have no key as far as the table says")

@@ -7,7 +7,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, c := range []string{"", "read", "run", "replay", "positions", "positions show", "positions set", "positions reset", "positions skip", "letters", "check", "explain", "version"} {
+	for _, c := range []string{"", "read", "run", "replay", "positions", "positions show", "positions set", "positions reset", "positions skip", "letters", "pending", "settle", "verify", "repair", "check", "explain", "version"} {
 		t.Run("flinksink "+c, func(t *testing.T) {
 			args := append(strings.Fields(c), "--help")
 			got := command(t, args...)
@@ -29,7 +29,7 @@ func TestHelp(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"", "flinksink: a command is missing: read, run, replay, positions, letters, check, explain or version\nSee 'flinksink --help'.\n"},
+		{"", "flinksink: a command is missing: read, run, replay, positions, letters, pending, settle, verify, repair, check, explain or version\nSee 'flinksink --help'.\n"},
 		{"raed", "flinksink: unknown command \"raed\" for \"flinksink\": did you mean read?\nSee 'flinksink --help'.\n"},
 		{"read", "flinksink: required flag(s) \"ddl\" not set\nSee 'flinksink read --help'.\n"},
 		{"rnu --bridge x", "flinksink: unknown command \"rnu\" for \"flinksink\": did you mean run?\nSee 'flinksink --help'.\n"},

@@ -63,7 +63,7 @@ with status 1.`,
 	root.SetFlagErrorFunc(flagError)
 	// Flags are wrapped; cobra leaves one line to each, however long.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 120"))
-	root.AddCommand(c.read(), c.run(), c.replay(), c.positions(), c.letters(), c.check(), c.explain(), c.version())
+	root.AddCommand(c.read(), c.run(), c.replay(), c.positions(), c.letters(), c.pending(), c.settle(), c.verify(), c.repair(), c.check(), c.explain(), c.version())
 	return root
 }
 

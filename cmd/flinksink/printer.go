@@ -42,6 +42,9 @@ func (r refusal) Decode(*changelog.Batch, *changelog.Record) error { return r.er
 func (p *printer) print(r *changelog.Record) error {
 	p.records++
 	if err := p.dec.Decode(p.batch, r); err != nil {
+		if end := (*outage)(nil); errors.As(err, &end) {
+			return end
+		}
 		p.bad++
 		if err := p.flush(); err != nil {
 			return err

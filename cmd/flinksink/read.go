@@ -41,7 +41,8 @@ From a file (--file), the records are those of a captured topic: one JSON object
 value (base64, or null), headers, and aborted or open for what a read_committed consumer does not get.
 
 A record that cannot be decoded prints {"partition":..,"offset":..,"error":".."}, reading goes on, and the exit status is 1 in the end.
-So it is when a signal ends the reading early. A table that is refused refuses every record: with --file each has such a line.`,
+So it is when a signal ends the reading early. A table that is refused refuses every record: with --file each has such a line. A schema
+registry that does not answer is waited for, and then ends the reading.`,
 		Example: `  flinksink read --ddl orders.sql
   flinksink read --ddl orders.sql --brokers kafka-1:9092,kafka-2:9092 --config security.protocol=SSL
   flinksink read --ddl all-tables.sql --table orders --uncommitted
@@ -76,7 +77,9 @@ func (c *call) doRead(cmd *cobra.Command, f *readFlags) (err error) {
 		p := newPrinter(cmd.OutOrStdout(), refusal{errors.New(hide(err.Error(), c.secrets))})
 		return errors.Join(err, readFile(ctx, f.file, "", f.uncommitted, p), p.close())
 	}
-	p := newPrinter(cmd.OutOrStdout(), d)
+	p := newPrinter(cmd.OutOrStdout(), &patient{Decoder: d, ctx: ctx, patience: c.patience, tell: func(text string) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "flinksink: read: "+hide(text, c.secrets))
+	}})
 	if f.file != "" {
 		err = readFile(ctx, f.file, t.Options["topic"], f.uncommitted, p)
 	} else {

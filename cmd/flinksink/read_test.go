@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -166,7 +167,7 @@ func TestRead_RefusedTable(t *testing.T) {
 		"a type that the format has not":  {strings.Replace(people, "'json'", "'raw'", 1), "the format takes a single column"},
 		"a type that Flink's DDL has not": {strings.Replace(people, "name STRING", "name INTERVAL MONTH", 1), "Flink takes no INTERVAL"},
 		"options against each other":      {strings.Replace(people, "'json'", "'json', 'json.fail-on-missing-field' = 'true', 'json.ignore-parse-errors' = 'true'", 1), "shouldn't both be true"},
-		"no columns of its own":           {"CREATE TABLE people WITH ('connector' = 'kafka', 'topic' = 'people', 'format' = 'json') AS SELECT 1 AS id", "run SHOW CREATE TABLE"},
+		"no columns of its own":           {"CREATE TABLE people WITH ('connector' = 'kafka', 'topic' = 'people', 'format' = 'json') AS SELECT id FROM other", "run SHOW CREATE TABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ddl := write(t, "ddl.sql", c.ddl)
@@ -219,3 +220,42 @@ func TestRead_SeveralTopics(t *testing.T) {
 		}
 	}
 }
+
+// A registry that is away is waited for, told once, and ends the reading; it makes no record a bad one.
+func TestRead_RegistryAway(t *testing.T) {
+	var lines strings.Builder
+	for i := range 3 {
+		b, _ := json.Marshal(map[string]any{"partition": 0, "offset": i, "timestamp": 1, "key": nil, "value": []byte("\x00\x00\x00\x00\x01\x02")})
+		lines.Write(append(b, '\n'))
+	}
+	ddl := strings.Replace(people, "'json'", "'avro-confluent', 'avro-confluent.url' = 'http://127.0.0.1:1'", 1)
+	var out, errs strings.Builder
+	c := &call{patience: time.Millisecond}
+	status := c.execute(t.Context(), []string{"read", "--ddl", write(t, "ddl.sql", ddl), "--file", write(t, "topic.jsonl", lines.String())}, nil, &out, &errs)
+	if status != exitFailed || out.String() != "" {
+		t.Errorf("status %d, %q", status, out.String())
+	}
+	if n := strings.Count(errs.String(), "trying again"); n != 1 || !strings.Contains(errs.String(), "read: gave up after 1ms") || !strings.Contains(errs.String(), "127.0.0.1:1") {
+		t.Errorf("standard error: %s", errs.String())
+	}
+}
+
+// An outage that ends before the patience does leaves no trace in the output.
+func TestPatient(t *testing.T) {
+	away := 2
+	told := 0
+	p := &patient{ctx: t.Context(), patience: time.Minute, tell: func(string) { told++ }, Decoder: decodes(func(*changelog.Batch, *changelog.Record) error {
+		if away--; away >= 0 {
+			return &changelog.UnavailableError{Reason: "registry"}
+		}
+		return nil
+	})}
+	if err := p.Decode(nil, nil); err != nil || told != 1 {
+		t.Errorf("%v, told %d times", err, told)
+	}
+}
+
+type decodes func(*changelog.Batch, *changelog.Record) error
+
+func (decodes) Table() *changelog.Table                                { return nil }
+func (d decodes) Decode(b *changelog.Batch, r *changelog.Record) error { return d(b, r) }

@@ -11,6 +11,9 @@ import (
 // positionsCommand finds a command about positions in an error of the library, which knows neither the store's URL nor how the bridge is called.
 var positionsCommand = regexp.MustCompile(`'flinksink positions (set|reset|skip)( [^']*)?'`)
 
+// settleCommand is the same of the command that settles.
+var settleCommand = regexp.MustCompile(`'flinksink settle( [^']*)?'`)
+
 // whole completes the commands that an ErrLost names to such as can be run.
 func whole(err error, name string, f *targetFlags) error {
 	if !errors.Is(err, sink.ErrLost) {
@@ -30,6 +33,9 @@ func wholeCommands(text, name string, f *targetFlags) string {
 	for i, w := range flags {
 		flags[i] = shell(w)
 	}
+	text = settleCommand.ReplaceAllStringFunc(text, func(found string) string {
+		return strings.Join(append([]string{"flinksink settle"}, flags...), " ") + settleCommand.FindStringSubmatch(found)[1]
+	})
 	return positionsCommand.ReplaceAllStringFunc(text, func(found string) string {
 		m := positionsCommand.FindStringSubmatch(found)
 		words := append([]string{"flinksink positions", m[1]}, flags...)

@@ -26,6 +26,7 @@ type tableFlags struct {
 	ddl, name string
 	lenient   bool
 	proto     []string
+	flink     string
 }
 
 func (f *tableFlags) add(cmd *cobra.Command) {
@@ -34,6 +35,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.name, "table", "", "which `TABLE` of the file; not needed when the file creates one table only")
 	fs.BoolVar(&f.lenient, "lenient", false, "guess where Flink guesses silently, instead of reporting a bad record")
 	fs.StringArrayVar(&f.proto, "proto", nil, "`PATH` of the messages of format 'protobuf': a .proto file, a folder of them, or a descriptor set; may be repeated (default: the paths in FLINKSINK_PROTO)")
+	fs.StringVar(&f.flink, "flink-version", "", "follow the rules of this Flink `VERSION` where its versions differ, e.g. 1.20 (default "+changelog.DefaultFlinkVersion.String()+")")
 	cmd.MarkFlagRequired("ddl")
 }
 
@@ -144,7 +146,11 @@ func decoder(t *ddl.Table, f *tableFlags) (changelog.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := format.New(t, formats, &format.Options{Lenient: f.lenient})
+	version, err := changelog.ParseFlinkVersion(f.flink)
+	if err != nil {
+		return nil, config("--flink-version: %w", err)
+	}
+	d, err := format.New(t, formats, &format.Options{Lenient: f.lenient, FlinkVersion: version})
 	if err != nil {
 		return nil, config("--ddl %s: table %s: %w", f.ddl, t.Name(), err)
 	}

@@ -24,6 +24,8 @@ type targetFlags struct {
 	to, into    string
 	createTable bool
 	storeSchema string
+	mode        string
+	shape       shapeFlags
 }
 
 func (f *targetFlags) add(cmd *cobra.Command) {
@@ -31,12 +33,22 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.to, "to", "", "`URL` of the database, postgres://user@host:port/database?sslmode=...; a password is better kept in PGPASSWORD or ~/.pgpass (required)")
 	fs.StringVar(&f.into, "into", "", "`TABLE` to write into, or schema.table, as SQL would name it (default: the Flink table's name, as it is)")
 	fs.BoolVar(&f.createTable, "create-table", false, "create the table if it is missing")
+	fs.StringVar(&f.mode, "mode", postgres.InTransaction.String(), "`MODE` in which rows wait for the decision: in-transaction, prepared (two-phase commit of the server) or staged (a table of flinksink's own)")
 	fs.StringVar(&f.storeSchema, "store-schema", "", "Postgres `SCHEMA` of flinksink's own tables (default: flinksink)")
+	f.shape.add(cmd)
 	cmd.MarkFlagRequired("to")
 }
 
 func (f *targetFlags) sink(pool *pgxpool.Pool) (*postgres.Sink, error) {
-	return postgres.New(pool, f.into, &postgres.Options{Schema: f.storeSchema, CreateTable: f.createTable})
+	mode, err := postgres.ParseMode(f.mode)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--mode %q: it is in-transaction, prepared or staged", f.mode))
+	}
+	o := &postgres.Options{Schema: f.storeSchema, CreateTable: f.createTable, Mode: mode}
+	if err := f.shape.set(o); err != nil {
+		return nil, err
+	}
+	return postgres.New(pool, f.into, o)
 }
 
 // table is the target as the user knows it.

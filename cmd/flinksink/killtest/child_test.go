@@ -34,7 +34,8 @@ const childVariable = "FLINKSINK_KILLTEST_CHILD"
 type childConfig struct {
 	DDL, To, Into, StoreSchema, Bridge, Instance string
 
-	Step int // number in steps(), -1 for none
+	Mode string // of postgres.Options; "" is in-transaction
+	Step int    // number in stepsOf(Mode), -1 for none
 	N    int
 	Stop bool // at the step it stops itself with SIGSTOP, and goes on when it is woken
 
@@ -66,7 +67,7 @@ func child(text string) error {
 	}
 	k := &killer{step: step{request: -1}, n: c.N, stop: c.Stop}
 	if c.Step >= 0 {
-		k.step = steps()[c.Step]
+		k.step = stepsOf(c.Mode)[c.Step]
 	}
 	k.armed = k.step.hook == ""
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -101,7 +102,13 @@ func child(text string) error {
 	if err != nil {
 		return err
 	}
-	s, err := postgres.New(pool, c.Into, &postgres.Options{Schema: c.StoreSchema, LockTimeout: c.LockTimeout, IdleTimeout: c.IdleTimeout})
+	mode := postgres.InTransaction
+	if c.Mode != "" {
+		if mode, err = postgres.ParseMode(c.Mode); err != nil {
+			return err
+		}
+	}
+	s, err := postgres.New(pool, c.Into, &postgres.Options{Mode: mode, Schema: c.StoreSchema, LockTimeout: c.LockTimeout, IdleTimeout: c.IdleTimeout})
 	if err != nil {
 		return err
 	}

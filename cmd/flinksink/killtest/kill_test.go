@@ -181,8 +181,14 @@ func (l *life) steps() {
 	for range l.w.size.steps {
 		order = append(order, l.s.r.Perm(len(steps()))...)
 	}
+	l.stepsInOrder(order)
+}
+
+// stepsInOrder has a bridge die at steps, by their numbers.
+func (l *life) stepsInOrder(order []int) {
+	l.t.Helper()
 	for _, i := range order {
-		step := steps()[i]
+		step := stepsOf(l.s.mode)[i]
 		n := 1 + l.s.r.IntN(step.most)
 		l.s.feed(someChanges)
 		p := l.s.dying(l.t, first, i, n)

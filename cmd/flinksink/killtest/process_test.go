@@ -134,7 +134,7 @@ func (s *subject) dying(t *testing.T, instance string, step, n int) *process {
 // child starts this test binary as a bridge.
 func (s *subject) child(t *testing.T, c childConfig) *process {
 	t.Helper()
-	c.DDL, c.Into, c.StoreSchema, c.Bridge = s.ddl, s.into, s.own, s.topic
+	c.DDL, c.Into, c.StoreSchema, c.Bridge, c.Mode = s.ddl, s.into, s.own, s.topic, s.mode
 	text, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -153,5 +153,8 @@ func (s *subject) program(t *testing.T, w *world, instance string, interval time
 	t.Helper()
 	args := []string{"run", "--bridge", s.topic, "--ddl", s.file, "--to", s.to, "--into", s.into, "--store-schema", s.own,
 		"--interval", interval.String(), "--instance", instance, "--on-data", "dead-letter", "--data-budget", "1000000"}
+	if s.mode != "" {
+		args = append(args, "--mode", s.mode)
+	}
 	return start(t, exec.Command(w.flinksink, append(args, more...)...))
 }

@@ -24,6 +24,7 @@ import (
 type subject struct {
 	kind    string // keyed (upsert), append or debezium
 	keyed   bool   // the table has a key: all but append
+	mode    string // of the sink; "" is in-transaction
 	brokers string
 	topic   string // and the bridge's name, which is its group
 	ddl     string
@@ -306,6 +307,9 @@ func (s *subject) positions(ctx context.Context, tx pgx.Tx) (map[int32]int64, er
 	out := map[int32]int64{}
 	if made, err := s.made(ctx, tx); err != nil || !made {
 		return out, err // the first bridges die before there is a store
+	}
+	if s.mode != "" {
+		return s.committedPositions(ctx, tx)
 	}
 	rows, err := tx.Query(ctx, "SELECT partition, next_offset FROM "+s.own+".position WHERE bridge = $1 AND topic = $2 AND next_offset IS NOT NULL", s.topic, s.topic)
 	if err != nil {
