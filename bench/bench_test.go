@@ -18,6 +18,10 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleEnv) {
 	case roleBroker:
 		err = serveBroker(context.Background())
+	case roleS3:
+		err = serveS3(context.Background(), os.Stdin, os.Stdout)
+	case roleFlow:
+		err = flowChild(context.Background(), os.Stdin, os.Stdout)
 	case roleMemory:
 		err = memoryChild(context.Background(), os.Stdout)
 	default:
@@ -56,6 +60,22 @@ func TestFigure(t *testing.T) {
 	}
 }
 
+// The interval is that of the tables of the sign test: of 11 rounds all but the highest and the lowest, of fewer than 6 none.
+func TestFigure_Interval(t *testing.T) {
+	for _, c := range []struct {
+		n, low, high int
+	}{{0, 0, 0}, {1, 0, 0}, {5, 0, 0}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {11, 2, 10}, {12, 3, 10}, {20, 6, 15}} {
+		var f figure
+		for i := range c.n {
+			f = append(f, float64(c.n-i))
+		}
+		low, high, ok := f.interval()
+		if ok != (c.low > 0) || low != float64(c.low) || high != float64(c.high) {
+			t.Errorf("%d rounds: %v to %v, %v; want %d to %d", c.n, low, high, ok, c.low, c.high)
+		}
+	}
+}
+
 func TestGoal(t *testing.T) {
 	for _, c := range []struct {
 		g    goal
@@ -74,17 +94,13 @@ func TestGoal(t *testing.T) {
 	}
 }
 
-// Each key is updated once, or the contenders would not write the same number of rows.
-func TestShuffled(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 10, 1000, 80_000} {
-		seen := make([]bool, n)
-		for i := range n {
-			k := shuffled(i, n)
-			if k < 0 || k >= int64(n) || seen[k] {
-				t.Fatalf("of %d numbers, %d comes twice or is none of them", n, k)
-			}
-			seen[k] = true
-		}
+func TestSharesOf(t *testing.T) {
+	if got := sharesOf([]look{{working, false}, {starved, false}}); got != [states]float64{} {
+		t.Errorf("the table was never met: %v", got)
+	}
+	got := sharesOf([]look{{between, false}, {working, true}, {working, true}, {outside, false}, {between, true}, {working, false}})
+	if got != [states]float64{working: 50, between: 25, outside: 25} {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -117,14 +133,14 @@ func TestOrders(t *testing.T) {
 
 // The whole program, over a few rows: each contender leaves the table as it must be, or the program fails.
 func TestMeasure(t *testing.T) {
-	sections := "decode,coordinator"
+	sections := "decode,coordinator,kafka,s3,flat"
 	if os.Getenv(postgres.Env) != "" {
-		sections += ",postgres,memory"
+		sections += ",postgres,small,guarantee,modes,lanes,fillfactor,waits,memory"
 	} else {
 		t.Logf("without a Postgres: set %s, or run ./test", postgres.Env)
 	}
 	var out strings.Builder
-	err := measure(t.Context(), []string{"-quick", "-rounds", "1", "-rows", "3001", "-records", "3001", "-only", sections}, &out)
+	err := measure(t.Context(), []string{"-quick", "-rounds", "1", "-rows", "1501", "-records", "3001", "-only", sections}, &out)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
@@ -136,7 +152,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestMeasure_Mistakes(t *testing.T) {
-	for _, args := range [][]string{{"-only", "decode,typo"}, {"-rounds", "-1"}, {"what"}, {"-rows", "0x"}} {
+	for _, args := range [][]string{{"-only", "decode,typo"}, {"-rounds", "-1"}, {"what"}, {"-rows", "0x"}, {"-shapes", "round"}} {
 		if err := measure(t.Context(), args, new(strings.Builder)); err == nil {
 			t.Errorf("%v: no error", args)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/flinksink/flinksink/bench/internal/turns"
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 )
@@ -117,11 +118,11 @@ func (b *bench) coordinator(ctx context.Context) error {
 	if b.quick {
 		batches = 10_000
 	}
-	cs := []contender{
-		{"a checkpoint after 20 batches", func() (int, error) { return s.write(ctx, batches, 20) }},
-		{"a checkpoint after every batch", func() (int, error) { return s.write(ctx, batches, 1) }},
+	cs := []turns.Contender{
+		{Name: "a checkpoint after 20 batches", Run: func() (int, error) { return s.write(ctx, batches, 20) }},
+		{Name: "a checkpoint after every batch", Run: func() (int, error) { return s.write(ctx, batches, 1) }},
 	}
-	rs, err := onOneCore(b.rounds, cs)
+	rs, err := turns.OnOneCore(b.rounds, cs)
 	if err != nil {
 		return err
 	}
@@ -129,14 +130,14 @@ func (b *bench) coordinator(ctx context.Context) error {
 	w := b.table("", "CPU ns a change", "allocations a change", "allocations a batch")
 	var ns [2]figure
 	for i, r := range rs {
-		for _, rate := range r.cpu {
+		for _, rate := range r.CPU {
 			ns[i] = append(ns[i], 1e9/rate)
 		}
-		line(w, cs[i].name, ns[i].String(), number(r.allocs.median()), number(r.allocs.median()*coordinatorBatch))
+		line(w, cs[i].Name, ns[i].String(), number(figure(r.Allocs).median()), number(figure(r.Allocs).median()*coordinatorBatch))
 	}
 	flush(w)
 	b.atMost("coordinator: cost a change, a checkpoint each batch", "ns", 1000, ns[1]...)
 	// A batch and a checkpoint allocate a few small things; none is there for a change.
-	b.atMost("coordinator: allocations a change, a checkpoint each batch", "", 0.1, rs[1].allocs...)
+	b.atMost("coordinator: allocations a change, a checkpoint each batch", "", 0.1, rs[1].Allocs...)
 	return nil
 }

@@ -10,7 +10,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/flinksink/flinksink/bench/internal/turns"
 )
+
+// cpuTime is what this process has used of all cores so far.
+func cpuTime() (time.Duration, bool) { return turns.CPUTime() }
 
 // clockTick is what Linux counts the CPU time of other processes in (USER_HZ, the same on every architecture that Go runs on).
 const clockTick = 10 * time.Millisecond

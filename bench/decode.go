@@ -5,6 +5,8 @@ import (
 	stdjson "encoding/json"
 	"fmt"
 
+	"github.com/flinksink/flinksink/bench/internal/rows"
+	"github.com/flinksink/flinksink/bench/internal/turns"
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/changelog/format"
@@ -29,19 +31,11 @@ type order struct {
 
 // orderText is the nth record, of about 200 bytes.
 func orderText(n int) []byte {
-	h := mix(uint64(n))
+	h := rows.Mix(uint64(n))
 	return fmt.Appendf(nil, `{"id":%d,"customer":"c-%08d","item":"standard widget, blue, %04d","quantity":%d,"price":%d.%02d,"weight":%d.%03d,`+
 		`"ordered":"2024-%02d-%02d %02d:%02d:%02d.%03d","note":"leave at the door, bell %05d"}`,
 		918273645546372+int64(n), h%100000000, h%10000, 1+h%90, 100+h%9000, h>>8%100, 1+h%90, h>>16%1000,
 		1+h>>8%12, 1+h>>12%28, h>>16%24, h>>24%60, h>>32%60, h>>40%1000, h>>20%100000)
-}
-
-// mix spreads the bits of n.
-func mix(n uint64) uint64 {
-	n *= 0x9E3779B97F4A7C15
-	n ^= n >> 32
-	n *= 0xBF58476D1CE4E5B9
-	return n ^ n>>29
 }
 
 // orders holds records to decode: more than the branch predictor learns by heart.
@@ -124,22 +118,24 @@ func (b *bench) decode(context.Context) error {
 			return times * decodeBatch, nil
 		}
 	}
-	cs := []contender{
-		{"flinksink, into typed rows", repeat(times, func() error { return o.typed(batch) })},
-		{"encoding/json, into a struct", repeat(max(1, times/10), func() error { return o.structs(structs) })},
-		{"encoding/json, into map[string]any", repeat(max(1, times/10), func() error { return o.maps(maps) })},
+	cs := []turns.Contender{
+		{Name: "flinksink, into typed rows", Run: repeat(times, func() error { return o.typed(batch) })},
+		{Name: "encoding/json, into a struct", Run: repeat(max(1, times/10), func() error { return o.structs(structs) })},
+		{Name: "encoding/json, into map[string]any", Run: repeat(max(1, times/10), func() error { return o.maps(maps) })},
 	}
-	rs, err := onOneCore(b.rounds, cs)
+	rs, err := turns.OnOneCore(b.rounds, cs)
 	if err != nil {
 		return err
 	}
 	b.say("\nDECODE: JSON of %d bytes, 8 columns, one core", o.bytes)
 	w := b.table("", "rows a CPU second", "rows/s by the clock", "allocations a row", "bytes a row", "of encoding/json into a struct")
 	for i, r := range rs {
-		line(w, cs[i].name, r.cpu.String(), r.rate.String(), number(r.allocs.median()), number(r.bytes.median()), r.cpu.over(rs[1].cpu).String())
+		cpu := figure(r.CPU)
+		line(w, cs[i].Name, cpu.String(), figure(r.Rate).String(), number(figure(r.Allocs).median()), number(figure(r.Bytes).median()),
+			cpu.over(rs[1].CPU).String())
 	}
 	flush(w)
-	b.goal("decode: rows a second of one core", "rows/s", 1.2e6, rs[0].cpu...)
-	b.atMost("decode: allocations a row", "", 1, rs[0].allocs...)
+	b.goal("decode: rows a second of one core", "rows/s", 1.2e6, rs[0].CPU...)
+	b.atMost("decode: allocations a row", "", 1, rs[0].Allocs...)
 	return nil
 }

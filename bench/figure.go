@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 )
 
 // figure is what one contender measured, round by round.
@@ -41,6 +40,24 @@ func (f figure) over(g figure) figure {
 	return q
 }
 
+// interval is one that holds the true median in at least 95 % of cases, whatever the distribution: of the sorted rounds the kth from either end, where k is the
+// largest for which so few heads of a fair coin are rare enough. ok is false of fewer than six rounds.
+func (f figure) interval() (low, high float64, ok bool) {
+	n, k := len(f), 0
+	term, sum := math.Pow(0.5, float64(n)), 0.0 // probability of exactly k heads, of fewer
+	for ; k < n/2; k++ {
+		if sum += term; 2*sum > 0.05 {
+			break
+		}
+		term *= float64(n-k) / float64(k+1)
+	}
+	if k == 0 {
+		return 0, 0, false
+	}
+	s := slices.Sorted(slices.Values(f))
+	return s[k-1], s[n-k], true
+}
+
 // number prints three digits that count, and thousands apart.
 func number(x float64) string {
 	switch a := math.Abs(x); {
@@ -60,48 +77,6 @@ func number(x float64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
-}
-
-// contender does something n times over, in this process.
-type contender struct {
-	name string
-	run  func() (n int, err error)
-}
-
-// result is what a contender measured: items a second by the clock and by the CPU, and allocations and bytes an item.
-type result struct{ rate, cpu, allocs, bytes figure }
-
-// onOneCore lets contenders take turns with GOMAXPROCS 1, so that the collector's work counts too.
-func onOneCore(rounds int, cs []contender) ([]result, error) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	out := make([]result, len(cs))
-	for round := range rounds {
-		for k := range cs {
-			i := (round + k) % len(cs)
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			cpu, known := cpuTime()
-			began := time.Now()
-			n, err := cs[i].run()
-			d := time.Since(began)
-			used, _ := cpuTime()
-			used -= cpu
-			if !known {
-				used = d
-			}
-			runtime.ReadMemStats(&after)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", cs[i].name, err)
-			}
-			r := &out[i]
-			r.rate = append(r.rate, float64(n)/d.Seconds())
-			r.cpu = append(r.cpu, float64(n)/used.Seconds())
-			r.allocs = append(r.allocs, float64(after.Mallocs-before.Mallocs)/float64(n))
-			r.bytes = append(r.bytes, float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
-		}
-	}
-	return out, nil
 }
 
 func machine() string {

@@ -3,68 +3,45 @@ package main
 import (
 	"cmp"
 	"context"
-	stdjson "encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/flinksink/flinksink/bench/internal/rows"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// item is a row of four narrow columns, as table and as topic hold it; about 120 bytes with its key.
-type item struct {
-	ID    int64   `json:"id"`
-	Cust  string  `json:"cust"`
-	Qty   int64   `json:"qty"`
-	Price float64 `json:"price"`
-}
-
-// itemAt is row id in one of its versions.
-func itemAt(id int64, version int) item {
-	h := mix(uint64(id)<<8 + uint64(version))
-	return item{id, fmt.Sprintf("customer-%08d-%016x-v%d-of-the-north", id%50_000, h, version), int64(h % 1000), float64(h>>20%1_000_000) / 100}
-}
-
-func (it item) keyText() []byte { return fmt.Appendf(nil, `{"id":%d}`, it.ID) }
-
-func (it item) text() []byte {
-	return fmt.Appendf(nil, `{"id":%d,"cust":"%s","qty":%d,"price":%s}`, it.ID, it.Cust, it.Qty, strconv.FormatFloat(it.Price, 'f', -1, 64))
-}
-
-const itemColumns = "id bigint PRIMARY KEY, cust text, qty bigint, price double precision"
-
-// shuffled is the ith of n numbers in an order that looks like none.
-func shuffled(i, n int) int64 {
-	// A step that shares no factor with n meets each number once.
-	step := uint64(float64(n)*0.6180339887) | 1
-	for gcd(step, uint64(n)) != 1 {
-		step += 2
-	}
-	return int64(uint64(i) * step % uint64(n))
-}
-
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
-// phase is one of two jobs: rows with new keys in the order of their keys, or one update of each of them in another order.
+// phase is one job on a table, in a topic of its own: it writes each row of the table once, or deletes each once.
 type phase struct {
-	name  string
-	topic string
-	at    func(i int) item
-	want  signature // of the table afterwards
-	// ready holds the rows in memory for those who read no topic: batches of a checkpoint each, sorted by key.
-	ready [][]item
-	// copied holds the same as COPY of pgx takes it.
-	copied [][][]any
+	name    string
+	shape   *rows.Shape
+	n       int
+	at      func(i int) (id int64, version int)
+	deletes bool
+	topic   string
+	want    string // the signature of the table afterwards
+	// order holds the rows as a consumer of the topic meets them; of deletes the keys alone.
+	order [][]any
+	cuts  map[int][]batch
 }
 
-// read makes ready of the topic: rows meet the index of the table in the order in which a consumer meets them, whoever writes them.
+// batch is what those write who read no topic: one transaction, ready in memory and sorted by key.
+type batch struct {
+	rows   [][]any
+	chunks [][]any // parameters of statements: a slice for each column, of unnestChunk rows at most
+}
+
+// record is the ith of the topic.
+func (p *phase) record(i int) (key, value []byte) {
+	id, version := p.at(i)
+	if p.deletes {
+		return rows.Key(id), nil
+	}
+	return rows.Key(id), p.shape.Value(p.shape.Row(id, version))
+}
+
+// read makes order of the topic: rows meet the index of the table in the order in which a consumer meets them, whoever writes them.
 func (p *phase) read(ctx context.Context, broker string) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(broker, ",")...), kgo.ConsumeTopics(p.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxBytes(4<<20), kgo.FetchMaxPartitionBytes(1<<20)) // as a bridge fetches
@@ -78,39 +55,92 @@ func (p *phase) read(ctx context.Context, broker string) error {
 	}
 	left := 0
 	ends.Each(func(o kadm.ListedOffset) { left += int(o.Offset) })
-	var batch []item
+	if left != p.n {
+		return fmt.Errorf("topic %s holds %d records, and must hold %d", p.topic, left, p.n)
+	}
 	for left > 0 {
 		fetches := cl.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
 			return err
 		}
 		for _, r := range fetches.Records() {
-			var it item
-			if err := stdjson.Unmarshal(r.Value, &it); err != nil {
+			var row []any
+			if p.deletes {
+				var id int64
+				id, err = rows.ParseKey(r.Key)
+				row = []any{id}
+			} else {
+				row, err = p.shape.Parse(r.Value)
+			}
+			if err != nil {
 				return err
 			}
-			batch = append(batch, it)
-			if left--; len(batch) == checkpointRows || left == 0 {
-				p.add(batch)
-				batch = nil
-			}
+			p.order = append(p.order, row)
+			left--
 		}
 	}
 	return nil
 }
 
-func (p *phase) add(batch []item) {
-	slices.SortFunc(batch, func(a, b item) int { return cmp.Compare(a.ID, b.ID) })
-	rows := make([][]any, len(batch))
-	for i, it := range batch {
-		rows[i] = []any{it.ID, it.Cust, it.Qty, it.Price}
+// cut makes transactions of so many rows, once.
+func (p *phase) cut(size int) []batch {
+	if p.cuts == nil {
+		p.cuts = make(map[int][]batch)
 	}
-	p.ready, p.copied = append(p.ready, batch), append(p.copied, rows)
+	if p.cuts[size] != nil {
+		return p.cuts[size]
+	}
+	var out []batch
+	for part := range slices.Chunk(p.order, size) {
+		b := batch{rows: slices.Clone(part)}
+		slices.SortFunc(b.rows, func(x, y []any) int { return cmp.Compare(x[0].(int64), y[0].(int64)) })
+		for chunk := range slices.Chunk(b.rows, unnestChunk) {
+			b.chunks = append(b.chunks, columnwise(chunk))
+		}
+		out = append(out, b)
+	}
+	p.cuts[size] = out
+	return out
 }
 
-func (p *phase) rows() (n int) {
-	for _, b := range p.ready {
-		n += len(b)
+// columnwise makes a slice of its own type of each column.
+func columnwise(chunk [][]any) (out []any) {
+	for c := range chunk[0] {
+		switch chunk[0][c].(type) {
+		case int64:
+			out = append(out, column[int64](chunk, c))
+		case float64:
+			out = append(out, column[float64](chunk, c))
+		default:
+			out = append(out, column[string](chunk, c))
+		}
 	}
-	return n
+	return out
+}
+
+func column[T any](chunk [][]any, c int) []T {
+	out := make([]T, len(chunk))
+	for i, row := range chunk {
+		out[i] = row[c].(T)
+	}
+	return out
+}
+
+// insertsOf, updatesOf and deletesOf are the three jobs: rows with new keys in the order of their keys, one update of each of them in another
+// order, and the delete of each of them in yet another.
+func insertsOf(s *rows.Shape, n int) *phase {
+	return &phase{name: "new keys", shape: s, n: n, at: func(i int) (int64, int) { return int64(i), 0 }}
+}
+
+func updatesOf(s *rows.Shape, n int) *phase {
+	return &phase{name: "updates", shape: s, n: n, at: func(i int) (int64, int) { return rows.Shuffled(i, n), 1 }}
+}
+
+func deletesOf(s *rows.Shape, n int) *phase {
+	return &phase{name: "deletes", shape: s, n: n, deletes: true, at: func(i int) (int64, int) { return rows.Shuffled(n-1-i, n), 0 }}
+}
+
+// neighboursOf updates each row too, in the order of the keys: a transaction updates whole pages.
+func neighboursOf(s *rows.Shape, n int) *phase {
+	return &phase{name: "dense", shape: s, n: n, at: func(i int) (int64, int) { return int64(i), 1 }}
 }

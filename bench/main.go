@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/flinksink/flinksink/bench/internal/rows"
 )
 
 func main() {
@@ -23,6 +25,10 @@ func main() {
 		err = measure(ctx, os.Args[1:], os.Stdout)
 	case roleBroker:
 		err = serveBroker(ctx)
+	case roleS3:
+		err = serveS3(ctx, os.Stdin, os.Stdout)
+	case roleFlow:
+		err = flowChild(ctx, os.Stdin, os.Stdout)
 	case roleMemory:
 		err = memoryChild(ctx, os.Stdout)
 	default:
@@ -37,15 +43,34 @@ func main() {
 	}
 }
 
+// everything is the sections that run when nobody asks for others.
+const everything = "decode,formats,coordinator,postgres,small,guarantee,modes,lanes,fillfactor,memory,kafka,latency,s3,flat"
+
 // bench is one run of this program.
 type bench struct {
 	out     io.Writer
 	rounds  int
-	rows    int    // of each phase of section postgres
+	rows    int    // of each phase of the sections that write to Postgres
 	records int    // of section memory
 	profile string // folder for profiles of the bridge, "" for none
 	quick   bool
+	fixed   bool // rounds is what was asked for
+	shapes  []*rows.Shape
 	goals   []goal
+
+	started *servers // by servers
+	filled  map[string]*phase
+	tables  int // made so far
+}
+
+// servers starts them once.
+func (b *bench) servers(ctx context.Context) (*servers, error) {
+	if b.started != nil {
+		return b.started, nil
+	}
+	var err error
+	b.started, err = startServers(ctx)
+	return b.started, err
 }
 
 // goal is a figure that was set before anything was measured.
@@ -69,6 +94,32 @@ func (g goal) verdict() string {
 	return "missed"
 }
 
+// verdicts prints the figures that were set, and what became of them.
+func (b *bench) verdicts() {
+	if len(b.goals) == 0 {
+		return
+	}
+	b.say("\nTHE FIGURES THAT WERE SET")
+	w := b.table("", "wanted", "measured", "95 % interval of the median", "")
+	for _, g := range b.goals {
+		sign := "≥"
+		if g.most {
+			sign = "≤"
+		}
+		line(w, g.what, fmt.Sprintf("%s %s %s", sign, number(g.want), g.unit), g.measured.String(), g.interval(), g.verdict())
+	}
+	flush(w)
+}
+
+// interval is for people.
+func (g goal) interval() string {
+	low, high, ok := g.measured.interval()
+	if !ok {
+		return "too few rounds"
+	}
+	return number(low) + " .. " + number(high)
+}
+
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
 
 func (b *bench) goal(what, unit string, want float64, measured ...float64) {
@@ -82,27 +133,40 @@ func (b *bench) atMost(what, unit string, want float64, measured ...float64) {
 func measure(ctx context.Context, args []string, out io.Writer) error {
 	b := &bench{out: out}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&b.quick, "quick", false, "fewer rounds over fewer rows, in less than a minute")
-	only := flags.String("only", "decode,coordinator,postgres,memory", "sections to run")
-	flags.IntVar(&b.rounds, "rounds", 0, "rounds, each contender once in each (default 7, with -quick 3)")
-	flags.IntVar(&b.rows, "rows", 0, "rows of each phase of section postgres (default 150,000, with -quick 80,000)")
-	flags.IntVar(&b.records, "records", 0, "records of section memory (default 3,000,000, with -quick 400,000)")
+	flags.BoolVar(&b.quick, "quick", false, "fewer rounds over fewer rows")
+	only := flags.String("only", everything, "sections to run; waits is one more")
+	shapes := flags.String("shapes", "narrow,wide", "rows that the sections with Postgres write")
+	flags.IntVar(&b.rounds, "rounds", 0, "rounds, each contender once in each (default 7, and 11 in section guarantee; with -quick 3)")
+	flags.IntVar(&b.rows, "rows", 0, "narrow rows of each phase of the sections with Postgres, of wide ones a third (default 300,000, with -quick 60,000)")
+	flags.IntVar(&b.records, "records", 0, "records of section memory, the longest journey (default 3,000,000, with -quick 400,000)")
 	flags.StringVar(&b.profile, "profile", "", "existing folder for profiles of the bridge: CPU in section postgres, heap in section memory")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	rounds, rows, records := 7, 150_000, 3_000_000
+	b.fixed = b.rounds > 0
+	rounds, n, records := 7, 300_000, 3_000_000
 	if b.quick {
-		rounds, rows, records = 3, 80_000, 400_000
+		rounds, n, records = 3, 60_000, 400_000
 	}
 	orDefault(&b.rounds, rounds)
-	orDefault(&b.rows, rows)
+	orDefault(&b.rows, n)
 	orDefault(&b.records, records)
 	if b.rounds < 1 || b.rows < 1 || b.records < 1 || flags.NArg() > 0 {
 		return errors.New("-rounds, -rows and -records are numbers above 0, and there are no arguments beside the flags: see -h")
 	}
+	for n := range strings.SplitSeq(*shapes, ",") {
+		switch n {
+		case "narrow":
+			b.shapes = append(b.shapes, rows.Narrow())
+		case "wide":
+			b.shapes = append(b.shapes, rows.Wide())
+		default:
+			return fmt.Errorf("-shapes: there is no shape %q: they are narrow and wide", n)
+		}
+	}
 	sections := map[string]func(context.Context) error{
-		"decode": b.decode, "coordinator": b.coordinator, "postgres": b.postgres, "memory": b.memory}
+		"decode": b.decode, "formats": b.formats, "coordinator": b.coordinator, "postgres": b.postgres, "small": b.small,
+		"guarantee": b.guarantee, "kafka": b.kafkaToKafka, "latency": b.kafkaLatency, "s3": b.toS3, "flat": b.flat, "modes": b.modes, "lanes": b.lanes, "fillfactor": b.fillfactor, "waits": b.waits, "memory": b.memory}
 	names := strings.Split(*only, ",")
 	for _, n := range names {
 		if sections[n] == nil {
@@ -110,6 +174,11 @@ func measure(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 
+	defer func() {
+		if b.started != nil {
+			b.started.stop()
+		}
+	}()
 	began := time.Now()
 	b.say("flinksink bench: %s", machine())
 	b.say("load average %s at the start", loadAverage())
@@ -120,16 +189,7 @@ func measure(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("%s: %w", n, err)
 		}
 	}
-	b.say("\nTHE FIGURES THAT WERE SET")
-	w := b.table("", "wanted", "measured", "")
-	for _, g := range b.goals {
-		sign := "≥"
-		if g.most {
-			sign = "≤"
-		}
-		line(w, g.what, fmt.Sprintf("%s %s %s", sign, number(g.want), g.unit), g.measured.String(), g.verdict())
-	}
-	flush(w)
+	b.verdicts()
 	b.say("\ntook %.0f s; load average %s at the end", time.Since(began).Seconds(), loadAverage())
 	return nil
 }

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/flinksink/flinksink/bench/internal/rows"
 	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
@@ -17,15 +19,12 @@ import (
 	"github.com/flinksink/flinksink/changelog/format/json"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/postgres"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const checkpointRows = 20_000
-
-// itemInput reads a topic of items.
-func itemInput(broker, topic string) (bridge.Input, error) {
-	t, err := ddl.Find(fmt.Sprintf(`CREATE TABLE items (id BIGINT, cust STRING, qty BIGINT, price DOUBLE, PRIMARY KEY (id) NOT ENFORCED)
-		WITH ('connector' = 'upsert-kafka', 'topic' = '%s', 'properties.bootstrap.servers' = '%s', 'key.format' = 'json', 'value.format' = 'json')`, topic, broker), "items")
+// inputOf reads a topic of rows.
+func inputOf(shape *rows.Shape, broker, topic string) (bridge.Input, error) {
+	t, err := ddl.Find(fmt.Sprintf(`CREATE TABLE items (%s) WITH ('connector' = 'upsert-kafka', 'topic' = '%s', 'properties.bootstrap.servers' = '%s',
+		'key.format' = 'json', 'value.format' = 'json')`, shape.Flink(), topic, broker), "items")
 	if err != nil {
 		return bridge.Input{}, err
 	}
@@ -36,17 +35,16 @@ func itemInput(broker, topic string) (bridge.Input, error) {
 	return bridge.FromTable(t, d)
 }
 
-// clocked tells when the first record was decoded: the clock of the usual loop begins at its first records too. A bridge of one lane
-// decodes in one goroutine, which has ended when Run returns.
+// clocked tells when the first record was decoded: the clock of the usual loop begins at its first records too. Lanes decode in goroutines of their
+// own, which have ended when Run returns.
 type clocked struct {
 	changelog.Decoder
+	first sync.Once
 	began time.Time
 }
 
 func (c *clocked) Decode(b *changelog.Batch, r *changelog.Record) error {
-	if c.began.IsZero() {
-		c.began = time.Now()
-	}
+	c.first.Do(func() { c.began = time.Now() })
 	return c.Decoder.Decode(b, r)
 }
 
@@ -54,17 +52,30 @@ func (c *clocked) Decode(b *changelog.Batch, r *changelog.Record) error {
 type journey struct {
 	took        time.Duration // from its first record to its last checkpoint
 	applied     int64
-	checkpoints int64
+	checkpoints int64 // with changes
 }
 
-// travel runs a bridge to the end of a topic. progress, if not nil, hears of each checkpoint.
+// travel runs a bridge to the end of a topic. progress, if not nil, hears of each checkpoint, of one after the other.
 func travel(ctx context.Context, name string, in bridge.Input, to sink.Sink, o bridge.Options, progress func(sink.Report)) (journey, error) {
 	clock := &clocked{Decoder: in.Decoder}
 	in.Decoder = clock
+	var mu sync.Mutex // guards last and checkpoints, and calls of progress
 	var last time.Time
 	o.Interval, o.UntilEnd = time.Hour, true // checkpoints by number of changes alone
-	o.Hooks.Saved = func(r sink.Report) {
+	checkpoints := int64(0)
+	// Rows are visible when they are saved, or committed where the mode does that afterwards.
+	o.Hooks.Committed = func(sink.Report) {
+		mu.Lock()
+		defer mu.Unlock()
 		last = time.Now()
+	}
+	o.Hooks.Saved = func(r sink.Report) {
+		mu.Lock()
+		defer mu.Unlock()
+		last = time.Now()
+		if r.Counters.Applied > 0 {
+			checkpoints++
+		}
 		if progress != nil {
 			progress(r)
 		}
@@ -80,23 +91,42 @@ func travel(ctx context.Context, name string, in bridge.Input, to sink.Sink, o b
 	if st.Counters.Applied == 0 || st.Retries > 0 {
 		return journey{}, fmt.Errorf("the bridge applied %d changes and tried again %d times: this measures nothing", st.Counters.Applied, st.Retries)
 	}
-	return journey{last.Sub(clock.began), st.Counters.Applied, st.Checkpoints}, nil
+	return journey{last.Sub(clock.began), st.Counters.Applied, checkpoints}, nil
 }
 
 // ours is the bridge, with or without its guarantee.
 type ours struct {
 	s       *servers
+	changes int // a checkpoint is due after these, 0: checkpointRows
+	budget  int // of bytes, 0: the default
+	lanes   int
+	mode    postgres.Mode
+	off     bool   // no guarantee
 	profile string // folder
-	note    func(journey)
+	seen    *checkpoints
 }
 
-func (u ours) exactlyOnce(ctx context.Context, p *phase, table string) (time.Duration, error) {
-	to, err := postgres.New(u.s.pool, "public."+table, nil)
-	if err != nil {
+// checkpoints counts over several runs.
+type checkpoints struct{ changes, number int64 }
+
+// String is their average size.
+func (c *checkpoints) String() string { return number(float64(c.changes) / float64(c.number)) }
+
+// write is a writer.
+func (u ours) write(ctx context.Context, p *phase, table string) (time.Duration, error) {
+	o := bridge.Options{Changes: u.changes, Lanes: u.lanes, ByteBudget: u.budget}
+	if o.Changes == 0 {
+		o.Changes = checkpointRows
+	}
+	var to sink.Sink
+	var err error
+	if u.off {
+		to, o.Store = newWithout(u.s.pool, p.shape, table), new(forgetful)
+	} else if to, err = postgres.New(u.s.pool, "public."+table, &postgres.Options{Mode: u.mode}); err != nil {
 		return 0, err
 	}
 	if u.profile != "" {
-		f, err := os.Create(filepath.Join(u.profile, "bridge-"+strings.ReplaceAll(p.name, " ", "-")+".pprof"))
+		f, err := os.Create(filepath.Join(u.profile, "bridge-"+p.shape.Name+"-"+strings.ReplaceAll(p.name, " ", "-")+".pprof"))
 		if err != nil {
 			return 0, err
 		}
@@ -106,31 +136,19 @@ func (u ours) exactlyOnce(ctx context.Context, p *phase, table string) (time.Dur
 		}
 		defer pprof.StopCPUProfile()
 	}
-	return u.run(ctx, p, table, to, nil)
-}
-
-func (u ours) guaranteeOff(ctx context.Context, p *phase, table string) (time.Duration, error) {
-	return u.run(ctx, p, table, newWithout(u.s.pool, table), new(forgetful))
-}
-
-func (u ours) run(ctx context.Context, p *phase, table string, to sink.Sink, store sink.Store) (time.Duration, error) {
-	in, err := itemInput(u.s.broker, p.topic)
+	in, err := inputOf(p.shape, u.s.broker, p.topic)
 	if err != nil {
 		return 0, err
 	}
-	j, err := travel(ctx, p.topic+"_"+table, in, to, bridge.Options{Changes: checkpointRows, Store: store}, nil)
+	j, err := travel(ctx, p.topic+"_"+table, in, to, o, nil)
 	if err != nil {
 		return 0, err
 	}
-	if j.applied != int64(p.rows()) {
+	if j.applied != int64(p.n) {
 		return 0, errors.New("the bridge did not apply what the topic holds")
 	}
-	u.note(j)
+	if u.seen != nil {
+		u.seen.changes, u.seen.number = u.seen.changes+j.applied, u.seen.number+j.checkpoints
+	}
 	return j.took, nil
-}
-
-// newTable makes an empty table of items that nothing but the contender touches.
-func newTable(ctx context.Context, pool *pgxpool.Pool, name string) error {
-	_, err := pool.Exec(ctx, fmt.Sprintf(`DROP TABLE IF EXISTS "%s"; CREATE TABLE "%s" (%s) WITH (autovacuum_enabled = off)`, name, name, itemColumns))
-	return err
 }

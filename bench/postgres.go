@@ -3,127 +3,219 @@ package main
 import (
 	"context"
 	"fmt"
-	"runtime"
+
+	"github.com/flinksink/flinksink/bench/internal/rows"
+	"github.com/flinksink/flinksink/sink/postgres"
 )
 
-func (b *bench) postgres(ctx context.Context) error {
-	s, err := startServers(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
-	inserts := &phase{name: "new keys", at: func(i int) item { return itemAt(int64(i), 0) }}
-	updates := &phase{name: "updates", at: func(i int) item { return itemAt(shuffled(i, b.rows), 1) }}
-	for _, p := range []*phase{inserts, updates} {
-		if p.topic, err = s.fill(ctx, p.name[:3], b.rows, p.at); err != nil {
-			return err
-		}
-		if err := p.read(ctx, s.broker); err != nil {
-			return err
-		}
-		// What the table must hold: COPY of the rows themselves.
-		if err := newTable(ctx, s.pool, "expected"); err != nil {
-			return err
-		}
-		if _, err := copyInto(s.pool)(ctx, p, "expected"); err != nil {
-			return err
-		}
-		if p.want, err = signatureOf(ctx, s.pool, "expected"); err != nil {
-			return err
-		}
-	}
-
-	var changes, checkpoints int64
-	u := ours{s: s, profile: b.profile, note: func(j journey) { changes, checkpoints = changes+j.applied, checkpoints+j.checkpoints }}
-	const copied, byUnnest, byMerge, byLoop, with, off = 0, 1, 2, 3, 4, 5
-	contenders := []struct {
-		name    string
-		do      writer
-		updates bool
-	}{
-		copied:   {"COPY into the keyed table, no Kafka", copyInto(s.pool), false},
-		byUnnest: {"UNNEST of 5,000, sorted, no Kafka", unnest(s.pool), true},
-		byMerge:  {"COPY + merge, sorted, no Kafka", merge(s.pool), true},
-		byLoop:   {"usual loop: encoding/json, INSERT of 1,000", usual(s), true},
-		with:     {"flinksink bridge, exactly once", u.exactlyOnce, true},
-		off:      {"same statements without the guarantee", u.guaranteeOff, true},
-	}
-	rates := [2][]figure{make([]figure, len(contenders)), make([]figure, len(contenders))}
-	client, server := rates, rates // CPU microseconds a row
-	for n := range rates {
-		client[n], server[n] = make([]figure, len(contenders)), make([]figure, len(contenders))
-	}
-	for round := range b.rounds {
-		for k := range contenders {
-			i := (round + k) % len(contenders)
-			c := contenders[i]
-			table := fmt.Sprintf("t%d_%d", i, round)
-			if err := newTable(ctx, s.pool, table); err != nil {
-				return err
-			}
-			for n, p := range []*phase{inserts, updates} {
-				if n == 1 && !c.updates {
-					continue
-				}
-				runtime.GC()
-				ours, oursKnown := cpuTime()
-				theirs, theirsKnown := serverCPU(ctx, s.pool)
-				took, err := c.do(ctx, p, table)
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", c.name, p.name, err)
-				}
-				if now, ok := cpuTime(); ok && oursKnown {
-					client[n][i] = append(client[n][i], float64((now-ours).Microseconds())/float64(p.rows()))
-				}
-				if now, ok := serverCPU(ctx, s.pool); ok && theirsKnown && now >= theirs {
-					server[n][i] = append(server[n][i], float64((now-theirs).Microseconds())/float64(p.rows()))
-				}
-				got, err := signatureOf(ctx, s.pool, table)
-				if err != nil {
-					return err
-				}
-				if got != p.want {
-					return fmt.Errorf("%s, %s: the table holds %+v, and must hold %+v", c.name, p.name, got, p.want)
-				}
-				rates[n][i] = append(rates[n][i], float64(p.rows())/took.Seconds())
-			}
-			if _, err := s.pool.Exec(ctx, `DROP TABLE "`+table+`"`); err != nil {
-				return err
-			}
-		}
-	}
-
-	// The best bare shape of each round.
-	best := func(n int) (f figure) {
-		for r := range b.rounds {
-			f = append(f, max(rates[n][byUnnest][r], rates[n][byMerge][r]))
-		}
-		return f
-	}
-	b.say("\nPOSTGRES: %d rows of 4 narrow columns, one lane, transactions of %d", b.rows, checkpointRows)
+// head begins a section.
+func (b *bench) head(s *servers, format string, args ...any) {
+	b.say("\n"+format, args...)
 	for _, a := range s.about {
 		b.say("  %s", a)
 	}
-	b.say("  those without Kafka write the rows in the order in which the topic's %d partitions give them; the CPU of the broker counts for nobody", partitions)
-	b.say("  a checkpoint of the bridges held %s changes on average; load average %s", number(float64(changes)/float64(checkpoints)), loadAverage())
-	for n, p := range []*phase{inserts, updates} {
-		base, of := rates[n][copied], "of COPY"
-		if n == 1 {
-			base, of = best(n), "of the best bare shape"
+	b.say("  load average %s", loadAverage())
+}
+
+// rowsOf is how many rows of a shape a phase has: a wide one is worth three.
+func (b *bench) rowsOf(shape *rows.Shape) int {
+	if shape.Name == "wide" {
+		return max(1, b.rows/3)
+	}
+	return b.rows
+}
+
+// postgres is the bridge beside what writes rows that are ready in memory, and beside the usual loop.
+func (b *bench) postgres(ctx context.Context) error {
+	s, err := b.servers(ctx)
+	if err != nil {
+		return err
+	}
+	b.head(s, "POSTGRES: Kafka to Postgres, one lane, transactions of %d", checkpointRows)
+	b.say("  those without Kafka write rows that are ready in memory, in the order in which the topic's %d partitions give them; the broker's CPU counts for nobody", partitions)
+	for _, shape := range b.shapes {
+		n := b.rowsOf(shape)
+		phases, err := b.phasesOf(ctx, s, insertsOf(shape, n), updatesOf(shape, n), deletesOf(shape, n))
+		if err != nil {
+			return err
 		}
-		w := b.table(p.name, "rows/s", of, "of the usual loop", "CPU µs a row: client", "Postgres")
-		for i, c := range contenders {
-			if len(rates[n][i]) > 0 {
-				line(w, c.name, rates[n][i].String(), rates[n][i].over(base).String(), rates[n][i].over(rates[n][byLoop]).String(),
-					number(client[n][i].median()), number(server[n][i].median()))
+		seen := new(checkpoints)
+		const copied, byUnnest, byMerge, byUpdate, byLoop, with = 0, 1, 2, 3, 4, 5
+		c := contest{phases, []contender{
+			copied:   {name: "COPY into the keyed table, no Kafka", do: copyInto(s.pool), phases: 1},
+			byUnnest: {name: "UNNEST of 5,000 (DELETE … USING), sorted, no Kafka", do: unnest(s.pool, checkpointRows)},
+			byMerge:  {name: "COPY + merge, sorted, no Kafka", do: merge(s.pool), phases: 2},
+			byUpdate: {name: "UPDATE … FROM, sorted, no Kafka; loses new keys", do: updateFrom(s.pool), phases: 2},
+			byLoop:   {name: "usual loop: encoding/json, INSERT of 1,000", do: usual(s)},
+			with:     {name: "flinksink bridge, exactly once", do: ours{s: s, profile: b.profile, seen: seen}.write},
+		}, b.rounds}
+		o, err := b.compete(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		of := func(n int, of ...int) (f figure) {
+			var fs []figure
+			for _, i := range of {
+				fs = append(fs, o.rates[n][i])
+			}
+			return highest(fs...)
+		}
+		b.say("%s: %d rows; a checkpoint of the bridge held %s changes on average; load average %s", shape.Name, n, seen, loadAverage())
+		best := of(1, byUnnest, byMerge)
+		b.show(c, o, 0, o.rates[0][copied], "of COPY")
+		b.show(c, o, 1, best, "of the best bare shape")
+		b.show(c, o, 2, o.rates[2][byUnnest], "of DELETE … USING")
+		name := "postgres, " + shape.Name + ": "
+		b.goal(name+"new keys, of COPY into the keyed table", "", 0.8, o.rates[0][with].over(o.rates[0][copied])...)
+		b.goal(name+"updates, of the best bare shape", "", 0.85, o.rates[1][with].over(best)...)
+		b.goal(name+"deletes, of DELETE … USING", "", 0.8, o.rates[2][with].over(o.rates[2][byUnnest])...)
+	}
+	return nil
+}
+
+// small is checkpoints of 1,000 changes.
+func (b *bench) small(ctx context.Context) error {
+	const size = 1000
+	s, err := b.servers(ctx)
+	if err != nil {
+		return err
+	}
+	b.head(s, "SMALL: Kafka to Postgres, one lane, transactions of %d", size)
+	for _, shape := range b.shapes {
+		n := b.rowsOf(shape)
+		phases, err := b.phasesOf(ctx, s, insertsOf(shape, n), updatesOf(shape, n))
+		if err != nil {
+			return err
+		}
+		seen := new(checkpoints)
+		c := contest{phases, []contender{
+			{name: "UNNEST upsert, sorted, no Kafka", do: unnest(s.pool, size)},
+			{name: "flinksink bridge, exactly once", do: ours{s: s, changes: size, budget: 8 * size * b.recordSize(phases[1]), seen: seen}.write},
+		}, b.rounds}
+		o, err := b.compete(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		b.say("%s: %d rows; a checkpoint of the bridge held %s changes on average", shape.Name, n, seen)
+		for n, p := range phases {
+			b.show(c, o, n, o.rates[n][0], "of UNNEST")
+			b.goal(fmt.Sprintf("small, %s: %s, checkpoints of %d, of the bare UNNEST upsert", shape.Name, p.name, size), "", 0.8, o.rates[n][1].over(o.rates[n][0])...)
+		}
+	}
+	return nil
+}
+
+// recordSize is the memory of a record in a bridge's queue. An eighth of the byte budget is what a bridge writes at once, so with a budget of so many
+// records its checkpoints are small while there is a backlog too; with a larger one it writes what a fetch has brought.
+func (b *bench) recordSize(p *phase) int {
+	key, value := p.record(0)
+	return len(key) + len(value) + 230
+}
+
+// pairedRounds is how many pairs a ratio near 1 needs at least: the interval of the median then spans all but the highest and the lowest.
+const pairedRounds = 11
+
+func (b *bench) paired() int {
+	if b.fixed || b.quick {
+		return b.rounds
+	}
+	return max(b.rounds, pairedRounds)
+}
+
+// guarantee is the same bridge with the guarantee and without.
+func (b *bench) guarantee(ctx context.Context) error {
+	s, err := b.servers(ctx)
+	if err != nil {
+		return err
+	}
+	b.head(s, "GUARANTEE: the same statements in transactions of %d, with the guarantee and without; %d pairs", checkpointRows, b.paired())
+	for _, shape := range b.shapes {
+		n := b.rowsOf(shape)
+		phases, err := b.phasesOf(ctx, s, insertsOf(shape, n), updatesOf(shape, n), deletesOf(shape, n))
+		if err != nil {
+			return err
+		}
+		c := contest{phases, []contender{
+			{name: "without the guarantee", do: ours{s: s, off: true}.write},
+			{name: "flinksink bridge, exactly once", do: ours{s: s}.write},
+		}, b.paired()}
+		o, err := b.compete(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		for n, p := range phases {
+			b.show(c, o, n, o.rates[n][0], "of without")
+			b.goal(fmt.Sprintf("guarantee, %s: %s, on, of off", shape.Name, p.name), "", 0.95, o.rates[n][1].over(o.rates[n][0])...)
+		}
+	}
+	return nil
+}
+
+// modes is what the modes of sink/postgres cost beside each other.
+func (b *bench) modes(ctx context.Context) error {
+	s, err := b.servers(ctx)
+	if err != nil {
+		return err
+	}
+	b.head(s, "MODES: one lane, transactions of %d", checkpointRows)
+	cs := []contender{{name: postgres.InTransaction.String(), do: ours{s: s}.write}}
+	want := []float64{1}
+	var most int
+	if err := s.pool.QueryRow(ctx, "SELECT current_setting('max_prepared_transactions')::int").Scan(&most); err != nil {
+		return err
+	}
+	if most > 0 {
+		cs, want = append(cs, contender{name: postgres.Prepared.String(), do: ours{s: s, mode: postgres.Prepared}.write}), append(want, 0.85)
+	} else {
+		b.say("  NOT MEASURED: mode prepared, since max_prepared_transactions of the server is 0; set it to 10 and restart, or unset FLINKSINK_POSTGRES")
+	}
+	cs, want = append(cs, contender{name: postgres.Staged.String(), do: ours{s: s, mode: postgres.Staged}.write}), append(want, 0.6)
+	for _, shape := range b.shapes {
+		n := b.rowsOf(shape)
+		phases, err := b.phasesOf(ctx, s, insertsOf(shape, n), updatesOf(shape, n), deletesOf(shape, n))
+		if err != nil {
+			return err
+		}
+		c := contest{phases, cs, b.rounds}
+		o, err := b.compete(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		for n, p := range phases {
+			b.show(c, o, n, o.rates[n][0], "of in-transaction")
+			for i := 1; i < len(cs); i++ {
+				b.goal(fmt.Sprintf("modes, %s: %s, %s, of in-transaction", shape.Name, p.name, cs[i].name), "", want[i], o.rates[n][i].over(o.rates[n][0])...)
 			}
 		}
-		flush(w)
-		b.say("  exactly once, of the same without the guarantee: %s", rates[n][with].over(rates[n][off]))
 	}
-	b.goal("postgres: new keys, of COPY into the keyed table", "", 0.5, rates[0][with].over(rates[0][copied])...)
-	b.goal("postgres: updates, of the best bare shape", "", 0.7, rates[1][with].over(best(1))...)
-	b.goal("postgres: new keys, guarantee on, of off", "", 0.95, rates[0][with].over(rates[0][off])...)
-	b.goal("postgres: updates, guarantee on, of off", "", 0.95, rates[1][with].over(rates[1][off])...)
+	return nil
+}
+
+// lanes is one bridge with one lane and with two.
+func (b *bench) lanes(ctx context.Context) error {
+	s, err := b.servers(ctx)
+	if err != nil {
+		return err
+	}
+	b.head(s, "LANES: transactions of %d, a topic of %d partitions", checkpointRows, partitions)
+	for _, shape := range b.shapes {
+		n := b.rowsOf(shape)
+		phases, err := b.phasesOf(ctx, s, insertsOf(shape, n), updatesOf(shape, n), deletesOf(shape, n))
+		if err != nil {
+			return err
+		}
+		c := contest{phases, []contender{
+			{name: "one lane", do: ours{s: s}.write},
+			{name: "two lanes", do: ours{s: s, lanes: 2}.write},
+		}, b.rounds}
+		o, err := b.compete(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		for n, p := range phases {
+			b.show(c, o, n, o.rates[n][0], "of one lane")
+			b.goal(fmt.Sprintf("lanes, %s: %s, two lanes, of one", shape.Name, p.name), "", 1.2, o.rates[n][1].over(o.rates[n][0])...)
+		}
+	}
 	return nil
 }

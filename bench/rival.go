@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/flinksink/flinksink/bench/internal/rows"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,21 +18,20 @@ import (
 type writer func(ctx context.Context, p *phase, table string) (time.Duration, error)
 
 // each runs one transaction for each batch of a phase over one connection.
-func each(pool *pgxpool.Pool, batches int, prepare func(ctx context.Context, c *pgx.Conn) error, f func(ctx context.Context, tx pgx.Tx, i int) error) (time.Duration, error) {
-	ctx := context.Background()
+func each(ctx context.Context, pool *pgxpool.Pool, batches []batch, prepare string, f func(ctx context.Context, tx pgx.Tx, b *batch) error) (time.Duration, error) {
 	c, err := pool.Acquire(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Release()
-	if prepare != nil {
-		if err := prepare(ctx, c.Conn()); err != nil {
+	if prepare != "" {
+		if _, err := c.Exec(ctx, prepare); err != nil {
 			return 0, err
 		}
 	}
 	began := time.Now()
 	for i := range batches {
-		if err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return f(ctx, tx, i) }); err != nil {
+		if err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return f(ctx, tx, &batches[i]) }); err != nil {
 			return 0, err
 		}
 	}
@@ -41,9 +40,9 @@ func each(pool *pgxpool.Pool, batches int, prepare func(ctx context.Context, c *
 
 // copyInto copies rows that are ready in memory straight into the table.
 func copyInto(pool *pgxpool.Pool) writer {
-	return func(_ context.Context, p *phase, table string) (time.Duration, error) {
-		return each(pool, len(p.copied), nil, func(ctx context.Context, tx pgx.Tx, i int) error {
-			_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, []string{"id", "cust", "qty", "price"}, pgx.CopyFromRows(p.copied[i]))
+	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
+		return each(ctx, pool, p.cut(checkpointRows), "", func(ctx context.Context, tx pgx.Tx, b *batch) error {
+			_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, p.shape.Names(), pgx.CopyFromRows(b.rows))
 			return err
 		})
 	}
@@ -52,47 +51,74 @@ func copyInto(pool *pgxpool.Pool) writer {
 // unnestChunk is how many rows a statement takes.
 const unnestChunk = 5000
 
-func upsertSQL(table string) string {
-	return `INSERT INTO "` + table + `" ("id", "cust", "qty", "price") SELECT s.c1, s.c2, s.c3, s.c4 FROM unnest($1::int8[], $2::text[], $3::int8[], $4::float8[]) AS s(c1, c2, c3, c4)` +
-		` ON CONFLICT ("id") DO UPDATE SET "cust" = EXCLUDED."cust", "qty" = EXCLUDED."qty", "price" = EXCLUDED."price"`
+// unnested is the relation s of the parameters, a column of the table each.
+func unnested(s *rows.Shape) string {
+	var args []string
+	for i, c := range s.Columns {
+		args = append(args, fmt.Sprintf("$%d::%s[]", i+1, [...]string{"int8", "text", "float8"}[c.Kind]))
+	}
+	return "unnest(" + strings.Join(args, ", ") + ") AS s(" + strings.Join(s.Names(), ", ") + ")"
 }
 
-// unnest writes rows that are ready in memory, sorted by key, an array for each column.
-func unnest(pool *pgxpool.Pool) writer {
-	return func(_ context.Context, p *phase, table string) (time.Duration, error) {
-		sql := upsertSQL(table)
-		ids, custs, qtys, prices := make([]int64, unnestChunk), make([]string, unnestChunk), make([]int64, unnestChunk), make([]float64, unnestChunk)
-		return each(pool, len(p.ready), nil, func(ctx context.Context, tx pgx.Tx, i int) error {
-			for rows := p.ready[i]; len(rows) > 0; {
-				n := min(unnestChunk, len(rows))
-				for k, it := range rows[:n] {
-					ids[k], custs[k], qtys[k], prices[k] = it.ID, it.Cust, it.Qty, it.Price
-				}
-				if _, err := tx.Exec(ctx, sql, ids[:n], custs[:n], qtys[:n], prices[:n]); err != nil {
-					return err
-				}
-				rows = rows[n:]
+func upsertSQL(s *rows.Shape, table string) string {
+	names := strings.Join(s.Names(), ", ")
+	return fmt.Sprintf(`INSERT INTO "%s" (%s) SELECT %s FROM %s%s`, table, names, "s."+strings.Join(s.Names(), ", s."), unnested(s), s.OnConflict())
+}
+
+func updateSQL(s *rows.Shape, table string) string {
+	return fmt.Sprintf(`UPDATE "%s" AS t SET %s FROM %s WHERE t.id = s.id`, table, s.Set("s"), unnested(s))
+}
+
+func deleteSQL(table string) string {
+	return fmt.Sprintf(`DELETE FROM "%s" AS t USING unnest($1::int8[]) AS s(id) WHERE t.id = s.id`, table)
+}
+
+// unnest writes rows that are ready in memory, sorted by key, an array for each column: INSERT ... ON CONFLICT, and DELETE ... USING.
+func unnest(pool *pgxpool.Pool, size int) writer {
+	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
+		sql := upsertSQL(p.shape, table)
+		if p.deletes {
+			sql = deleteSQL(table)
+		}
+		return statements(ctx, pool, p, size, sql)
+	}
+}
+
+// statements runs one statement over each chunk of a phase.
+func statements(ctx context.Context, pool *pgxpool.Pool, p *phase, size int, sql string) (time.Duration, error) {
+	return each(ctx, pool, p.cut(size), "", func(ctx context.Context, tx pgx.Tx, b *batch) error {
+		for _, args := range b.chunks {
+			if _, err := tx.Exec(ctx, sql, args...); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
+	})
+}
+
+// updateFrom updates rows that are there, and would lose any that are not; the rows themselves come by COPY.
+func updateFrom(pool *pgxpool.Pool) writer {
+	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
+		if p.name == "new keys" {
+			return copyInto(pool)(ctx, p, table)
+		}
+		return statements(ctx, pool, p, checkpointRows, updateSQL(p.shape, table))
 	}
 }
 
 // merge copies rows that are ready in memory, sorted by key, into a temporary table and merges that.
 func merge(pool *pgxpool.Pool) writer {
-	return func(_ context.Context, p *phase, table string) (time.Duration, error) {
-		stage := "stage_" + table
-		return each(pool, len(p.copied), func(ctx context.Context, c *pgx.Conn) error {
-			_, err := c.Exec(ctx, `CREATE TEMPORARY TABLE IF NOT EXISTS "`+stage+`" (id bigint, cust text, qty bigint, price double precision) ON COMMIT DELETE ROWS`)
-			return err
-		}, func(ctx context.Context, tx pgx.Tx, i int) error {
-			if _, err := tx.CopyFrom(ctx, pgx.Identifier{stage}, []string{"id", "cust", "qty", "price"}, pgx.CopyFromRows(p.copied[i])); err != nil {
+	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
+		stage, names := "stage_"+table, strings.Join(p.shape.Names(), ", ")
+		sql := fmt.Sprintf(`INSERT INTO "%s" (%s) SELECT %s FROM "%s" ORDER BY id%s`, table, names, names, stage, p.shape.OnConflict())
+		return each(ctx, pool, p.cut(checkpointRows), fmt.Sprintf(`CREATE TEMPORARY TABLE IF NOT EXISTS "%s" (%s) ON COMMIT DELETE ROWS`, stage, p.shape.SQL()),
+			func(ctx context.Context, tx pgx.Tx, b *batch) error {
+				if _, err := tx.CopyFrom(ctx, pgx.Identifier{stage}, p.shape.Names(), pgx.CopyFromRows(b.rows)); err != nil {
+					return err
+				}
+				_, err := tx.Exec(ctx, sql)
 				return err
-			}
-			_, err := tx.Exec(ctx, `INSERT INTO "`+table+`" (id, cust, qty, price) SELECT id, cust, qty, price FROM "`+stage+`" ORDER BY id`+
-				` ON CONFLICT (id) DO UPDATE SET cust = EXCLUDED.cust, qty = EXCLUDED.qty, price = EXCLUDED.price`)
-			return err
-		})
+			})
 	}
 }
 
@@ -109,9 +135,10 @@ func usual(s *servers) writer {
 		}
 		defer cl.CloseAllowingRebalance()
 		var began time.Time
-		full := valuesSQL(table, usualBatch)
-		for n, total := 0, p.rows(); n < total; {
-			fetches := cl.PollRecords(ctx, usualBatch)
+		most := min(usualBatch, 65535/len(p.shape.Columns)) // parameters of a statement
+		full := valuesSQL(p.shape, table, most)
+		for n := 0; n < p.n; {
+			fetches := cl.PollRecords(ctx, most)
 			if began.IsZero() {
 				began = time.Now() // joining the group does not count, nor the first fetch
 			}
@@ -126,24 +153,42 @@ func usual(s *servers) writer {
 			if len(records) == 0 {
 				continue
 			}
-			last := make(map[int64]item, len(records)) // one statement may not meet a key twice
+			last := make(map[int64][]any, len(records)) // one statement may not meet a key twice
+			var gone []int64
 			for _, r := range records {
-				var it item
-				if err := stdjson.Unmarshal(r.Value, &it); err != nil {
+				if len(r.Value) == 0 {
+					id, err := rows.ParseKey(r.Key)
+					if err != nil {
+						return 0, err
+					}
+					delete(last, id)
+					gone = append(gone, id)
+					continue
+				}
+				row, err := p.shape.Parse(r.Value)
+				if err != nil {
 					return 0, err
 				}
-				last[it.ID] = it
+				last[row[0].(int64)] = row
 			}
-			args := make([]any, 0, 4*len(last)+1)
+			args := make([]any, 0, len(p.shape.Columns)*len(last)+1)
 			sql := full
-			if len(last) != usualBatch {
-				sql = valuesSQL(table, len(last))
+			if len(last) != most {
+				sql = valuesSQL(p.shape, table, len(last))
 				args = append(args, pgx.QueryExecModeExec) // not worth a prepared statement
 			}
-			for _, it := range last {
-				args = append(args, it.ID, it.Cust, it.Qty, it.Price)
+			for _, row := range last {
+				args = append(args, row...)
 			}
 			if err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+				if len(gone) > 0 {
+					if _, err := tx.Exec(ctx, `DELETE FROM "`+table+`" WHERE id = ANY($1)`, gone); err != nil {
+						return err
+					}
+				}
+				if len(last) == 0 {
+					return nil
+				}
 				_, err := tx.Exec(ctx, sql, args...)
 				return err
 			}); err != nil {
@@ -159,26 +204,21 @@ func usual(s *servers) writer {
 	}
 }
 
-func valuesSQL(table string, n int) string {
+func valuesSQL(s *rows.Shape, table string, n int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `INSERT INTO "%s" (id, cust, qty, price) VALUES `, table)
-	for i := range n {
-		if i > 0 {
+	fmt.Fprintf(&b, `INSERT INTO "%s" (%s) VALUES `, table, strings.Join(s.Names(), ", "))
+	for i := range n * len(s.Columns) {
+		switch {
+		case i == 0:
+			b.WriteByte('(')
+		case i%len(s.Columns) == 0:
+			b.WriteString("),(")
+		default:
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "($%d,$%d,$%d,$%d)", 4*i+1, 4*i+2, 4*i+3, 4*i+4)
+		fmt.Fprintf(&b, "$%d", i+1)
 	}
-	b.WriteString(" ON CONFLICT (id) DO UPDATE SET cust = EXCLUDED.cust, qty = EXCLUDED.qty, price = EXCLUDED.price")
-	return b.String()
-}
-
-// signature tells whether a table holds what it must.
-type signature struct{ rows, ids, custs, qtys, cents int64 }
-
-func signatureOf(ctx context.Context, pool *pgxpool.Pool, table string) (s signature, err error) {
-	err = pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(id), 0)::bigint, coalesce(sum(hashtext(cust)), 0)::bigint, coalesce(sum(qty), 0)::bigint,
-		coalesce(sum(round(price * 100)::bigint), 0)::bigint FROM "`+table+`"`).Scan(&s.rows, &s.ids, &s.custs, &s.qtys, &s.cents)
-	return s, err
+	return b.String() + ")" + s.OnConflict()
 }
 
 // binaryFormat says that all parameters are in binary form.

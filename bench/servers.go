@@ -81,7 +81,11 @@ func startServers(ctx context.Context) (_ *servers, err error) {
 	s.adm = kadm.NewClient(cl)
 	s.undo = append(s.undo, s.deleteTopics)
 
-	pg, err := postgres.Start(ctx, postgres.Options{Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, "postgres: "+format+"\n", args...) }})
+	pg, err := postgres.Start(ctx, postgres.Options{
+		// Prepared transactions are off by default; a checkpoint of the server within a round would be one contender's bad luck.
+		Settings: map[string]string{"max_prepared_transactions": "16", "max_wal_size": "4GB", "checkpoint_timeout": "30min"},
+		Log:      func(format string, args ...any) { fmt.Fprintf(os.Stderr, "postgres: "+format+"\n", args...) },
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func startServers(ctx context.Context) (_ *servers, err error) {
 	}
 	var version, settings string
 	err = s.pool.QueryRow(ctx, "SELECT current_setting('server_version'), "+
-		"format('fsync %s, shared_buffers %s', current_setting('fsync'), current_setting('shared_buffers'))").Scan(&version, &settings)
+		"format('fsync %s, shared_buffers %s, max_wal_size %s', current_setting('fsync'), current_setting('shared_buffers'), current_setting('max_wal_size'))").Scan(&version, &settings)
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +155,12 @@ func (s *servers) deleteTopics() {
 	}
 }
 
-// partitions of each topic.
-const partitions = 3
+// partitions of each topic: as many for each of two lanes.
+const partitions = 4
 
 // fill makes a topic of n records and returns its name.
-func (s *servers) fill(ctx context.Context, name string, n int, at func(i int) item) (string, error) {
-	topic := s.prefix + "_" + name
+func (s *servers) fill(ctx context.Context, name string, n int, at func(i int) (key, value []byte)) (string, error) {
+	topic := s.prefix + "_" + strings.ReplaceAll(name, " ", "_")
 	if _, err := s.adm.CreateTopic(ctx, partitions, 1, nil, topic); err != nil {
 		return "", err
 	}
@@ -169,8 +173,8 @@ func (s *servers) fill(ctx context.Context, name string, n int, at func(i int) i
 	defer cl.Close()
 	failed := make(chan error, 1)
 	for i := range n {
-		it := at(i)
-		cl.Produce(ctx, &kgo.Record{Key: it.keyText(), Value: it.text()}, func(_ *kgo.Record, err error) {
+		key, value := at(i)
+		cl.Produce(ctx, &kgo.Record{Key: key, Value: value}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				select {
 				case failed <- err:

@@ -1,14 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/flinksink/flinksink/bench/internal/rows"
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/jackc/pgx/v5"
@@ -19,25 +20,27 @@ import (
 
 // without is sink/postgres as it would be if it guaranteed nothing: the same net effect, checks, encoding and statements in transactions of
 // the same size, but no generation, no fence, and no positions in the transaction. What is left to remember is the group's offset,
-// which the bridge commits afterwards in either case. It knows the table of items only, and no deletes.
+// which the bridge commits afterwards in either case. It knows tables of the shapes of package rows only.
 type without struct {
 	pool  *pgxpool.Pool
+	kinds []rows.Kind
 	sql   string
+	away  string
 	net   changelog.Net
 	tx    pgx.Tx
-	array [4][]byte
+	array [][]byte // parameters, a column each
 	copy  string
-	rows  []byte // of a COPY
-	wait  int    // batches to go by before the next COPY
-	last  int    // what wait was
+	wait  int // batches to go by before the next COPY
+	last  int // what wait was
 }
 
-func newWithout(pool *pgxpool.Pool, table string) *without {
-	sql := upsertSQL(table)
-	for _, cast := range []string{"::int8[]", "::text[]", "::float8[]"} {
-		sql = strings.ReplaceAll(sql, cast, "") // the types are sent with the parameters
+func newWithout(pool *pgxpool.Pool, shape *rows.Shape, table string) *without {
+	w := &without{pool: pool, sql: upsertSQL(shape, table), away: deleteSQL(table), array: make([][]byte, len(shape.Columns)),
+		copy: "COPY " + pgx.Identifier{table}.Sanitize() + " (" + strings.Join(shape.Names(), ", ") + ") FROM STDIN (FORMAT binary)"}
+	for _, c := range shape.Columns {
+		w.kinds = append(w.kinds, c.Kind)
 	}
-	return &without{pool: pool, sql: sql, copy: "COPY " + pgx.Identifier{table}.Sanitize() + " (id, cust, qty, price) FROM STDIN (FORMAT binary)"}
+	return w
 }
 
 var (
@@ -68,48 +71,51 @@ func (w *without) Write(ctx context.Context, b *changelog.Batch) (err error) {
 		}
 	}
 	w.net.Compute(b.Table.Schema, b.Changes)
-	if len(w.net.Deletes) > 0 {
-		return errors.New("a delete: this sink is for a benchmark and knows none")
+	if err := w.send(ctx, w.away, w.net.Deletes, w.kinds[:1]); err != nil {
+		return err
 	}
 	if done, err := w.copyNew(ctx, w.net.Upserts); done || err != nil {
 		return err
 	}
-	for rows := w.net.Upserts; len(rows) > 0; {
-		n := min(unnestChunk, len(rows))
-		if err := w.encode(rows[:n]); err != nil {
+	return w.send(ctx, w.sql, w.net.Upserts, w.kinds)
+}
+
+// send runs a statement over rows, chunk by chunk, with their first columns as its parameters.
+func (w *without) send(ctx context.Context, sql string, changes []changelog.Change, kinds []rows.Kind) error {
+	for len(changes) > 0 {
+		n := min(unnestChunk, len(changes))
+		if err := w.encode(changes[:n], kinds); err != nil {
 			return err
 		}
-		err := execBinary(ctx, w.tx, w.sql, w.array[:], []uint32{pgtype.Int8ArrayOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID, pgtype.Float8ArrayOID})
-		if err != nil {
+		oids := make([]uint32, len(kinds))
+		for c, k := range kinds {
+			oids[c] = types[k].array
+		}
+		if err := execBinary(ctx, w.tx, sql, w.array[:len(kinds)], oids); err != nil {
 			return err
 		}
-		rows = rows[n:]
+		changes = changes[n:]
 	}
 	return nil
 }
 
+// copyLeast is the least number of rows that is worth a COPY.
+const copyLeast = 256
+
 // copyNew is COPY within a savepoint, as long as all keys are new.
-func (w *without) copyNew(ctx context.Context, rows []changelog.Change) (bool, error) {
+func (w *without) copyNew(ctx context.Context, changes []changelog.Change) (bool, error) {
+	if len(changes) < copyLeast {
+		return false, nil
+	}
 	if w.wait > 0 {
 		w.wait--
 		return false, nil
 	}
-	w.rows = append(w.rows[:0], "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
-	for i := range rows {
-		w.rows = binary.BigEndian.AppendUint16(w.rows, uint16(len(putters)))
-		for c, put := range putters {
-			var err error
-			if w.rows, err = field(w.rows, put, rows[i].Row[c]); err != nil {
-				return false, err
-			}
-		}
-	}
-	w.rows = binary.BigEndian.AppendUint16(w.rows, math.MaxUint16)
 	conn := w.tx.Conn().PgConn()
 	if err := conn.Exec(ctx, "SAVEPOINT copying").Close(); err != nil {
 		return false, err
 	}
-	_, err := conn.CopyFrom(ctx, bytes.NewReader(w.rows), w.copy)
+	_, err := conn.CopyFrom(ctx, &copying{kinds: w.kinds, changes: changes, buf: append(make([]byte, 0, copyChunk+copyChunk/4), copyHeader...)}, w.copy)
 	var pe *pgconn.PgError
 	switch {
 	case err == nil:
@@ -121,6 +127,52 @@ func (w *without) copyNew(ctx context.Context, rows []changelog.Change) (bool, e
 		return false, conn.Exec(ctx, "ROLLBACK TO SAVEPOINT copying; RELEASE SAVEPOINT copying").Close()
 	}
 	return false, err
+}
+
+const (
+	copyHeader = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	copyChunk  = 64 << 10
+)
+
+// copying makes rows while they are sent, as sink/postgres does. It is read by one goroutine.
+type copying struct {
+	kinds   []rows.Kind
+	changes []changelog.Change
+	buf     []byte
+	sent    int // of buf
+	ended   bool
+}
+
+func (c *copying) Read(p []byte) (int, error) {
+	if c.sent == len(c.buf) {
+		if c.ended {
+			return 0, io.EOF
+		}
+		c.buf, c.sent = c.buf[:0], 0
+		if err := c.more(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, c.buf[c.sent:])
+	c.sent += n
+	return n, nil
+}
+
+func (c *copying) more() (err error) {
+	for len(c.buf) < copyChunk {
+		if len(c.changes) == 0 {
+			c.buf, c.ended = binary.BigEndian.AppendUint16(c.buf, math.MaxUint16), true
+			return nil
+		}
+		c.buf = binary.BigEndian.AppendUint16(c.buf, uint16(len(c.kinds)))
+		for i, k := range c.kinds {
+			if c.buf, err = field(c.buf, types[k].put, c.changes[0].Row[i]); err != nil {
+				return err
+			}
+		}
+		c.changes = c.changes[1:]
+	}
+	return nil
 }
 
 // Prepare commits: whoever reads sees the rows, and nobody has yet noted that they were read.
@@ -159,7 +211,15 @@ func putString(a []byte, v changelog.Value) ([]byte, error) {
 	return append(a, s...), nil
 }
 
-var putters = [...]putter{putInt, putString, putInt, putDouble}
+// types is what Postgres calls each kind of column, and its array, and how a value is sent.
+var types = [...]struct {
+	elem, array uint32
+	put         putter
+}{
+	rows.Int:    {pgtype.Int8OID, pgtype.Int8ArrayOID, putInt},
+	rows.Text:   {pgtype.TextOID, pgtype.TextArrayOID, putString},
+	rows.Double: {pgtype.Float8OID, pgtype.Float8ArrayOID, putDouble},
+}
 
 // field appends a value with its length before it.
 func field(a []byte, put putter, v changelog.Value) ([]byte, error) {
@@ -175,19 +235,18 @@ func field(a []byte, put putter, v changelog.Value) ([]byte, error) {
 }
 
 // encode makes the parameters: an array for each column.
-func (w *without) encode(rows []changelog.Change) error {
-	elems := [...]uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Float8OID}
-	for c, elem := range elems {
+func (w *without) encode(changes []changelog.Change, kinds []rows.Kind) error {
+	for c, k := range kinds {
 		a := w.array[c][:0]
-		for _, h := range []uint32{1, 1, elem, uint32(len(rows)), 1} { // dimensions, NULLs, type, length, lower bound
+		for _, h := range []uint32{1, 1, types[k].elem, uint32(len(changes)), 1} { // dimensions, NULLs, type, length, lower bound
 			a = binary.BigEndian.AppendUint32(a, h)
 		}
 		w.array[c] = a
 	}
-	for i := range rows {
-		for c := range elems {
+	for i := range changes {
+		for c, k := range kinds {
 			var err error
-			if w.array[c], err = field(w.array[c], putters[c], rows[i].Row[c]); err != nil {
+			if w.array[c], err = field(w.array[c], types[k].put, changes[i].Row[c]); err != nil {
 				return err
 			}
 		}
