@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -152,13 +153,19 @@ func arguments(port int, more map[string]string) []string {
 	return args
 }
 
+// freePort returns a port that nothing listens on, outside the range from which systems take the ports of outgoing connections (32768 and up on Linux,
+// 49152 elsewhere): one of those could be in use when the server is started again after a crash.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var last error
+	for range 100 {
+		port := 20000 + rand.IntN(12000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		last = err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("testbed/postgres: no free port: %w", last)
 }
 
 // DSN is the connection string of the database postgres, as a superuser when the server is ours.
