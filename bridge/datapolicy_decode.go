@@ -157,5 +157,9 @@ func (x *refusal) dataError() *changelog.DataError {
 	if e.Err == nil {
 		e.Err = x.cause
 	}
+	var known *changelog.DataError
+	if errors.As(e.Err, &known) {
+		e.Class = known.Class
+	}
 	return e
 }

@@ -337,18 +337,20 @@ func (d *decoder) valid(before int) error {
 	width := len(d.ld.batch.Table.Schema.Columns)
 	for i := before; i < d.ld.batch.Len(); i++ {
 		c := &d.ld.batch.Changes[i]
-		reason := ""
+		reason, class := "", changelog.Malformed
 		switch {
 		case len(c.Row) != width:
+			class = changelog.SchemaMismatch
 			reason = fmt.Sprintf("the decoder gave a row of %d values for a table of %d columns", len(c.Row), width)
 		case c.Kind > changelog.Delete:
+			class = changelog.UnknownOp
 			reason = fmt.Sprintf("the decoder gave a change of the unknown kind %d", c.Kind)
 		case c.Partition != d.rec.Partition || c.Offset != d.rec.Offset:
 			reason = fmt.Sprintf("the decoder gave a change of %s offset %d for this record", c.Partition, c.Offset)
 		}
 		if reason != "" {
 			d.ld.batch.Truncate(before)
-			return &changelog.DataError{Reason: reason}
+			return &changelog.DataError{Class: class, Reason: reason}
 		}
 	}
 	return nil

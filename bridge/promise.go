@@ -64,7 +64,7 @@ func (p *promise) Decode(b *changelog.Batch, r *changelog.Record) error {
 			continue
 		}
 		b.Truncate(n)
-		return &changelog.DataError{Partition: r.Partition, Offset: r.Offset, Err: errBroken, Reason: fmt.Sprintf("a %s, and by its plan (Options.Promise) the job writes %s: "+
+		return &changelog.DataError{Class: changelog.UnknownOp, Partition: r.Partition, Offset: r.Offset, Err: errBroken, Reason: fmt.Sprintf("a %s, and by its plan (Options.Promise) the job writes %s: "+
 			"another job writes to this topic, or the job was changed; if that is right, explain its plan again", k, p.mode)}
 	}
 	return nil

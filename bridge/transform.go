@@ -170,11 +170,11 @@ func wellFormed(width int, cs []changelog.Change) error {
 	for i := range cs {
 		switch c := &cs[i]; {
 		case len(c.Row) != width:
-			return &changelog.DataError{Reason: fmt.Sprintf("the decoder gave a row of %d values for a table of %d columns", len(c.Row), width)}
+			return &changelog.DataError{Class: changelog.SchemaMismatch, Reason: fmt.Sprintf("the decoder gave a row of %d values for a table of %d columns", len(c.Row), width)}
 		case c.Index < 0:
-			return &changelog.DataError{Reason: "the decoder gave a change whose number within the message is negative"}
+			return &changelog.DataError{Class: changelog.Malformed, Reason: "the decoder gave a change whose number within the message is negative"}
 		case c.Kind > changelog.Delete:
-			return &changelog.DataError{Reason: fmt.Sprintf("the decoder gave a change of the unknown kind %d", c.Kind)}
+			return &changelog.DataError{Class: changelog.UnknownOp, Reason: fmt.Sprintf("the decoder gave a change of the unknown kind %d", c.Kind)}
 		}
 	}
 	return nil
@@ -210,17 +210,17 @@ func (t *transform) judge(c *changelog.Change, before []changelog.Change) error 
 		return nil
 	}
 	if !t.deletes && c.KeyOnly {
-		return &changelog.DataError{Reason: "the delete knows its key only, and the filter of a table like this has to look at the row"}
+		return &changelog.DataError{Class: changelog.Missing, Reason: "the delete knows its key only, and the filter of a table like this has to look at the row"}
 	}
 	if missing := firstUnchanged(c.Row, t.reads); missing >= 0 {
-		return &changelog.DataError{Field: s.Columns[missing].Name, Reason: "the filter looks at this column, and the source did not send its value; " +
+		return &changelog.DataError{Class: changelog.Missing, Field: s.Columns[missing].Name, Reason: "the filter looks at this column, and the source did not send its value; " +
 			"let the source send rows whole, or leave the column out of the filter (" + t.name + ".Reads)"}
 	}
 	if !t.deletes || t.settled {
 		return nil
 	}
 	if missing := slices.IndexFunc(c.Row, changelog.Value.IsUnchanged); missing >= 0 && t.keep(c.Row) && !t.passedBefore(before) {
-		return &changelog.DataError{Field: s.Columns[missing].Name, Reason: "the source did not send this value, and the row passes the filter now but perhaps did not before, " +
+		return &changelog.DataError{Class: changelog.Missing, Field: s.Columns[missing].Name, Reason: "the source did not send this value, and the row passes the filter now but perhaps did not before, " +
 			"so that the sink may not have it; let the source send old rows and new ones whole, or set " + t.name + ".Fixed if what the filter looks at never changes"}
 	}
 	return nil

@@ -156,14 +156,14 @@ func (m *mapping) change(b *changelog.Batch, c *changelog.Change) (changelog.Row
 	if m.fill != nil && !c.KeyOnly {
 		if missing := firstUnchanged(c.Row, m.reads); missing >= 0 {
 			if c.Kind.Adds() || len(m.keys) == 0 {
-				return nil, &changelog.DataError{Field: m.old.Columns[missing].Name, Reason: "the mapping looks at this column, and the source did not send its value; " +
+				return nil, &changelog.DataError{Class: changelog.Missing, Field: m.old.Columns[missing].Name, Reason: "the mapping looks at this column, and the source did not send its value; " +
 					"let the source send rows whole, or leave the column out of what Row looks at (Options.Map.Reads)"}
 			}
 			c.KeyOnly = true // its key says which row it takes away
 		}
 	}
 	if c.KeyOnly && len(m.keys) == 0 {
-		return nil, &changelog.DataError{Reason: "the delete knows its key only, and the table has no key"}
+		return nil, &changelog.DataError{Class: changelog.Missing, Reason: "the delete knows its key only, and the table has no key"}
 	}
 	row := b.NewRow()
 	m.copyKey(row, c.Row)
@@ -181,14 +181,14 @@ func (m *mapping) change(b *changelog.Batch, c *changelog.Change) (changelog.Row
 		for i := range row {
 			col := &m.schema.Columns[i]
 			if k := row[i].Kind(); k > changelog.KindUnchanged && k != col.Type.Root.ValueKind() {
-				return nil, &changelog.DataError{Field: col.Name, Reason: fmt.Sprintf("the mapping gave a value that is no %s", col.Type)}
+				return nil, &changelog.DataError{Class: changelog.WrongType, Field: col.Name, Reason: fmt.Sprintf("the mapping gave a value that is no %s", col.Type)}
 			}
 		}
 	}
 	if c.Kind.Adds() {
 		for _, i := range m.notNull {
 			if row[i].IsNull() {
-				return nil, &changelog.DataError{Field: m.schema.Columns[i].Name, Reason: "the mapping gave NULL, and the column is NOT NULL"}
+				return nil, &changelog.DataError{Class: changelog.Missing, Field: m.schema.Columns[i].Name, Reason: "the mapping gave NULL, and the column is NOT NULL"}
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func (m *Mapper[T]) KeyInto(dst *T, row Row) error { return m.into(dst, row, tru
 
 func (m *Mapper[T]) into(dst *T, row Row, keyOnly, keep bool) error {
 	if len(row) != m.width {
-		return &DataError{Reason: fmt.Sprintf("the row has %d values, and its table %d columns", len(row), m.width)}
+		return &DataError{Class: SchemaMismatch, Reason: fmt.Sprintf("the row has %d values, and its table %d columns", len(row), m.width)}
 	}
 	v := reflect.ValueOf(dst).Elem()
 	for i := range m.fields {
@@ -123,7 +123,7 @@ func (m *Mapper[T]) into(dst *T, row Row, keyOnly, keep bool) error {
 			if keep {
 				continue
 			}
-			return &DataError{Field: f.name, Reason: "the source did not send the value; put the row into its older version (Into)"}
+			return &DataError{Class: Missing, Field: f.name, Reason: "the source did not send the value; put the row into its older version (Into)"}
 		}
 		if err := f.set(fieldOf(v, f.index), row[f.column]); err != nil {
 			return err.in(f.name)

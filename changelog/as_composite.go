@@ -72,7 +72,7 @@ func mapSetter(t reflect.Type, c *Type) (setter, error) {
 				return err.in("[key " + strconv.Itoa(i/2) + "]")
 			}
 			if !k.Comparable() { // an any inside the key
-				return (&DataError{Reason: "Go cannot compare what the key holds"}).in("[key " + strconv.Itoa(i/2) + "]")
+				return (&DataError{Class: WrongType, Reason: "Go cannot compare what the key holds"}).in("[key " + strconv.Itoa(i/2) + "]")
 			}
 			if err := value(e, pairs[i+1]); err != nil {
 				return err.in("[value " + strconv.Itoa(i/2) + "]")
@@ -95,7 +95,7 @@ func structSetter(t reflect.Type, c *Type) (setter, error) {
 	return func(dst reflect.Value, v Value) *DataError {
 		elems := v.Elems()
 		if len(elems) != len(c.Fields) {
-			return &DataError{Reason: fmt.Sprintf("the ROW has %d values, and its type %d fields", len(elems), len(c.Fields))}
+			return &DataError{Class: SchemaMismatch, Reason: fmt.Sprintf("the ROW has %d values, and its type %d fields", len(elems), len(c.Fields))}
 		}
 		for i := range fields {
 			f := &fields[i]
@@ -163,7 +163,7 @@ func noValueOf(c *Type) *DataError {
 	if c == nil {
 		c = &Type{}
 	}
-	return &DataError{Reason: fmt.Sprintf("the value is no %s", c)}
+	return &DataError{Class: WrongType, Reason: fmt.Sprintf("the value is no %s", c)}
 }
 
 func anySlice(c *Type, elems []Value) (any, *DataError) {
@@ -179,7 +179,7 @@ func anySlice(c *Type, elems []Value) (any, *DataError) {
 
 func anyRow(c *Type, elems []Value) (any, *DataError) {
 	if len(elems) != len(c.Fields) {
-		return nil, &DataError{Reason: fmt.Sprintf("the ROW has %d values, and its type %d fields", len(elems), len(c.Fields))}
+		return nil, &DataError{Class: SchemaMismatch, Reason: fmt.Sprintf("the ROW has %d values, and its type %d fields", len(elems), len(c.Fields))}
 	}
 	out := make(map[string]any, len(elems))
 	for i := range elems {

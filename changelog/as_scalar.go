@@ -79,7 +79,7 @@ func nullableSetter(t reflect.Type, c *Type, kind ValueKind) (setter, error) {
 		case v.kind != KindNull:
 			return noValueOf(c)
 		case !nilable:
-			return &DataError{Reason: fmt.Sprintf("NULL, and the Go field is a %s: make it a *%s", t, t)}
+			return &DataError{Class: Missing, Reason: fmt.Sprintf("NULL, and the Go field is a %s: make it a *%s", t, t)}
 		}
 		dst.SetZero()
 		return nil
@@ -160,7 +160,7 @@ func textSetter(t reflect.Type, c *Type) setter {
 // intSetter is for what get makes an integer of, if it can.
 func intSetter(t reflect.Type, get func(v Value) (int64, bool)) setter {
 	beyond := func() *DataError {
-		return &DataError{Reason: fmt.Sprintf("the number does not fit into the Go field, a %s", t)}
+		return &DataError{Class: OutOfRange, Reason: fmt.Sprintf("the number does not fit into the Go field, a %s", t)}
 	}
 	switch k := t.Kind(); {
 	case t == goDuration:
@@ -236,7 +236,7 @@ func temporalSetter(t reflect.Type, c *Type) setter {
 			return func(dst reflect.Value, v Value) *DataError {
 				d, ok := durationOf(v)
 				if !ok {
-					return &DataError{Reason: "the INTERVAL is longer than a time.Duration can be, 292 years"}
+					return &DataError{Class: OutOfRange, Reason: "the INTERVAL is longer than a time.Duration can be, 292 years"}
 				}
 				dst.SetInt(int64(d))
 				return nil
@@ -280,7 +280,7 @@ func scanSetter(c *Type, kind ValueKind) setter {
 		}
 		if dst.Addr().Interface().(interface{ Scan(src any) error }).Scan(src) != nil {
 			// What Scan says may show the value.
-			return &DataError{Reason: fmt.Sprintf("Scan of the Go field's type %s does not take the value, a %s", dst.Type(), c)}
+			return &DataError{Class: WrongType, Reason: fmt.Sprintf("Scan of the Go field's type %s does not take the value, a %s", dst.Type(), c)}
 		}
 		return nil
 	}

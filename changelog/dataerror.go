@@ -8,12 +8,13 @@ import (
 // DataError says that a message cannot be turned into changes, or a change into a message. It holds coordinates and a reason and
 // never a value of the message, so that it can be logged.
 type DataError struct {
-	Partition        // topic and partition; the topic is "" where a payload was decoded by itself
-	Offset    int64  // of the message
-	Part      string // "key", "value", "headers" or ""
-	Field     string // path of the field, e.g. "items[2].price"; "" when the message as a whole is meant
-	Reason    string // what is wrong, in words
-	Err       error  // a cause, or nil
+	Partition           // topic and partition; the topic is "" where a payload was decoded by itself
+	Offset    int64     // of the message
+	Part      string    // "key", "value", "headers" or ""
+	Field     string    // path of the field, e.g. "items[2].price"; "" when the message as a whole is meant
+	Class     DataClass // what kind of fault it is; not in the text, which Reason makes plain
+	Reason    string    // what is wrong, in words
+	Err       error     // a cause, or nil
 }
 
 // Error returns one line with all coordinates.

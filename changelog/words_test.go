@@ -154,6 +154,21 @@ func TestDataError(t *testing.T) {
 	}
 }
 
+func TestDataClass(t *testing.T) {
+	for class, want := range map[changelog.DataClass]string{
+		changelog.Unclassified: "unclassified", changelog.Malformed: "malformed", changelog.WrongType: "type", changelog.Missing: "missing",
+		changelog.OutOfRange: "range", changelog.UnknownOp: "unknown op", changelog.SchemaMismatch: "schema", 7: "class(7)", 255: "class(255)",
+	} {
+		if got := class.String(); got != want {
+			t.Errorf("%d is %q, want %q", uint8(class), got, want)
+		}
+	}
+	var zero changelog.DataError
+	if zero.Class != changelog.Unclassified {
+		t.Errorf("an error of no class is %s", zero.Class)
+	}
+}
+
 func TestTimestampType(t *testing.T) {
 	for typ, want := range map[changelog.TimestampType]string{
 		changelog.NoTimestamp: "NoTimestampType", changelog.CreateTime: "CreateTime", changelog.LogAppendTime: "LogAppendTime", math.MaxInt8: "NoTimestampType",

@@ -71,8 +71,8 @@ func unavailable(err error, p changelog.Partition, offset int64) (error, bool) {
 	return &at, true
 }
 
-func dataError(part, field, reason string) *changelog.DataError {
-	return &changelog.DataError{Part: part, Field: field, Reason: reason}
+func dataError(class changelog.DataClass, part, field, reason string) *changelog.DataError {
+	return &changelog.DataError{Class: class, Part: part, Field: field, Reason: reason}
 }
 
 // inPart says whether an error is about the key or the value.
@@ -130,17 +130,17 @@ func (d *Decoder) decodeKeys(kb *changelog.Batch, r *changelog.Record) error {
 		if d.lenient {
 			return nil
 		}
-		return dataError("key", "", "the record has a null key, and the table's key columns are read from it; Flink would drop the record")
+		return dataError(changelog.Missing, "key", "", "the record has a null key, and the table's key columns are read from it; Flink would drop the record")
 	}
 	if err := d.key.DecodePayload(kb, r.Key, r); err != nil {
 		return err
 	}
 	if len(kb.Changes) == 0 && !d.lenient {
-		return dataError("key", "", "the key holds no row; Flink would drop the record")
+		return dataError(changelog.Missing, "key", "", "the key holds no row; Flink would drop the record")
 	}
 	for i := range kb.Changes {
 		if kb.Changes[i].Row == nil {
-			return dataError("key", "", "the key cannot be read; Flink would fail here too, in spite of 'ignore-parse-errors'")
+			return dataError(changelog.Malformed, "key", "", "the key cannot be read; Flink would fail here too, in spite of 'ignore-parse-errors'")
 		}
 	}
 	return nil
@@ -156,7 +156,7 @@ func (d *Decoder) decodeValue(b *changelog.Batch, r *changelog.Record) error {
 	if d.valueSkips || d.lenient {
 		return nil
 	}
-	return dataError("value", "", "the record has a null value, and a table of connector 'kafka' holds inserts only; if it is a delete, the table is one for 'upsert-kafka'. Flink would drop the record")
+	return dataError(changelog.Missing, "value", "", "the record has a null value, and a table of connector 'kafka' holds inserts only; if it is a delete, the table is one for 'upsert-kafka'. Flink would drop the record")
 }
 
 // deletes appends a delete for each key.
@@ -185,9 +185,9 @@ func (d *Decoder) nullRows(b *changelog.Batch, start int, keys []changelog.Chang
 	case d.upsert && d.lenient:
 		return nil // join makes them deletes
 	case d.upsert:
-		return dataError("value", "", "the value is broken, and 'ignore-parse-errors' is on; Flink would delete the row of the key")
+		return dataError(changelog.Malformed, "value", "", "the value is broken, and 'ignore-parse-errors' is on; Flink would delete the row of the key")
 	case !d.valueIgnores:
-		return dataError("value", "", "the value has a null where a row should be; Flink would fail here too")
+		return dataError(changelog.Missing, "value", "", "the value has a null where a row should be; Flink would fail here too")
 	case d.key != nil || len(d.metadata) > 0:
 		// Flink's error about the null row ends the message, and the option hides the error.
 		b.Truncate(start + first)
@@ -213,7 +213,7 @@ func (d *Decoder) join(b *changelog.Batch, start int, keys []changelog.Change) e
 	}
 	values := slices.Clone(b.Changes[start:])
 	if len(values)*len(keys)*len(d.table.Schema.Columns) > maxProduct {
-		return dataError("", "", "the key and the value hold so many rows that joining each with each would take far more memory than the record")
+		return dataError(changelog.OutOfRange, "", "", "the key and the value hold so many rows that joining each with each would take far more memory than the record")
 	}
 	b.Truncate(start)
 	for _, v := range values {
@@ -256,11 +256,11 @@ func (d *Decoder) checkKey(row, key changelog.Row) error {
 		name := d.table.Schema.Columns[col].Name
 		switch {
 		case row[col].IsNull() && key != nil && !key[k].IsNull():
-			return dataError("value", name, "the value lacks this column of the PRIMARY KEY, and its copy wins over the record's key; if the value never has it, set 'value.fields-include' = 'EXCEPT_KEY'")
+			return dataError(changelog.Missing, "value", name, "the value lacks this column of the PRIMARY KEY, and its copy wins over the record's key; if the value never has it, set 'value.fields-include' = 'EXCEPT_KEY'")
 		case row[col].IsNull():
-			return dataError("key", name, "a column of the PRIMARY KEY is NULL")
+			return dataError(changelog.Missing, "key", name, "a column of the PRIMARY KEY is NULL")
 		case key != nil && !same(row[col], key[k]):
-			return dataError("value", name, "the value's copy of this column of the PRIMARY KEY is not what the record's key says, so that no delete would find the row")
+			return dataError(changelog.Malformed, "value", name, "the value's copy of this column of the PRIMARY KEY is not what the record's key says, so that no delete would find the row")
 		}
 	}
 	return nil
@@ -275,9 +275,9 @@ func (d *Decoder) checkRows(changes []changelog.Change) error {
 		for _, col := range d.table.Schema.Key {
 			switch v := changes[i].Row[col]; {
 			case v.IsNull():
-				return dataError("value", d.table.Schema.Columns[col].Name, "a column of the PRIMARY KEY is NULL in a "+changes[i].Kind.String())
+				return dataError(changelog.Missing, "value", d.table.Schema.Columns[col].Name, "a column of the PRIMARY KEY is NULL in a "+changes[i].Kind.String())
 			case v.IsUnchanged():
-				return dataError("value", d.table.Schema.Columns[col].Name, "a column of the PRIMARY KEY was not sent by the source in a "+changes[i].Kind.String())
+				return dataError(changelog.Missing, "value", d.table.Schema.Columns[col].Name, "a column of the PRIMARY KEY was not sent by the source in a "+changes[i].Kind.String())
 			}
 		}
 	}

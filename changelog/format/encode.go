@@ -130,8 +130,9 @@ func (e *Encoder) encode(r *changelog.Record, c *changelog.Change) error {
 	}
 	r.Headers = nil
 	for _, m := range e.metadata {
-		if err := m.write(r, c.Row[m.column]); err != nil {
-			return dataError("", e.table.Schema.Columns[m.column].Name, err.Error())
+		if de := m.write(r, c.Row[m.column]); de != nil {
+			de.Field = e.table.Schema.Columns[m.column].Name
+			return de
 		}
 	}
 	var err error
@@ -148,7 +149,7 @@ func (e *Encoder) encode(r *changelog.Record, c *changelog.Change) error {
 		return err
 	}
 	if r.Value == nil && e.upsert && !e.lenient {
-		return dataError("value", "", "the value's format writes this row as null, and on 'upsert-kafka' that is a delete")
+		return dataError(changelog.Missing, "value", "", "the value's format writes this row as null, and on 'upsert-kafka' that is a delete")
 	}
 	return nil
 }
@@ -157,18 +158,18 @@ func (e *Encoder) encode(r *changelog.Record, c *changelog.Change) error {
 func (e *Encoder) check(c *changelog.Change) error {
 	switch {
 	case len(c.Row) != len(e.table.Schema.Columns):
-		return dataError("", "", "the row does not have the columns of its table")
+		return dataError(changelog.SchemaMismatch, "", "", "the row does not have the columns of its table")
 	case !e.upsert && !e.table.Mode.Contains(c.Kind):
-		return dataError("", "", "the table holds inserts only, and the change is a "+c.Kind.String())
+		return dataError(changelog.UnknownOp, "", "", "the table holds inserts only, and the change is a "+c.Kind.String())
 	case c.KeyOnly && !e.upsert:
-		return dataError("", "", "the delete knows its key only, and the table's format writes all of the row")
+		return dataError(changelog.Missing, "", "", "the delete knows its key only, and the table's format writes all of the row")
 	}
 	if !e.upsert || e.lenient {
 		return nil
 	}
 	for _, col := range e.keyColumns {
 		if c.Row[col].IsNull() {
-			return dataError("key", e.table.Schema.Columns[col].Name, "a column of the PRIMARY KEY is NULL")
+			return dataError(changelog.Missing, "key", e.table.Schema.Columns[col].Name, "a column of the PRIMARY KEY is NULL")
 		}
 	}
 	return nil
@@ -191,7 +192,7 @@ func payload(p changelog.PayloadEncoder, dst []byte, c *changelog.Change, part s
 // writer fills a part of the record from one METADATA column.
 type writer struct {
 	column int
-	write  func(r *changelog.Record, v changelog.Value) error
+	write  func(r *changelog.Record, v changelog.Value) *changelog.DataError
 }
 
 // newWriter checks the column's key and type (KafkaDynamicSink.WritableMetadata). The topic is the table's, whatever the column says.
@@ -212,42 +213,42 @@ func newWriter(column int, c *changelog.Column, value changelog.Format) (writer,
 	return w, err
 }
 
-func writeTimestamp(r *changelog.Record, v changelog.Value) error {
+func writeTimestamp(r *changelog.Record, v changelog.Value) *changelog.DataError {
 	if v.IsNull() {
 		return nil
 	}
 	if v.Kind() != changelog.KindTimestampLTZ {
-		return errors.New("not a TIMESTAMP_LTZ")
+		return &changelog.DataError{Class: changelog.WrongType, Reason: "not a TIMESTAMP_LTZ"}
 	}
 	sec, nsec := v.Timestamp()
 	if sec < 0 || sec > 1<<50 {
-		return errors.New("Kafka's timestamps are milliseconds from 1970 on, and this one is out of their range")
+		return &changelog.DataError{Class: changelog.OutOfRange, Reason: "Kafka's timestamps are milliseconds from 1970 on, and this one is out of their range"}
 	}
 	r.Timestamp = sec*1000 + int64(nsec)/1e6
 	return nil
 }
 
 // writeHeaders leaves out headers whose name or value is NULL, as connectors up to 5.0 do.
-func writeHeaders(r *changelog.Record, v changelog.Value) error {
+func writeHeaders(r *changelog.Record, v changelog.Value) *changelog.DataError {
 	pairs := v.Elems()
 	if !v.IsNull() && (v.Kind() != changelog.KindMap || len(pairs)%2 != 0) {
-		return errors.New("not a MAP")
+		return &changelog.DataError{Class: changelog.WrongType, Reason: "not a MAP"}
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i].IsNull() || pairs[i+1].IsNull() {
 			continue
 		}
-		if err := addHeader(r, pairs[i], pairs[i+1]); err != nil {
-			return err
+		if de := addHeader(r, pairs[i], pairs[i+1]); de != nil {
+			return de
 		}
 	}
 	return nil
 }
 
 // writeHeaderList keeps headers whose value is NULL.
-func writeHeaderList(r *changelog.Record, v changelog.Value) error {
+func writeHeaderList(r *changelog.Record, v changelog.Value) *changelog.DataError {
 	if !v.IsNull() && v.Kind() != changelog.KindArray {
-		return errors.New("not an ARRAY")
+		return &changelog.DataError{Class: changelog.WrongType, Reason: "not an ARRAY"}
 	}
 	for _, h := range v.Elems() {
 		f := h.Elems()
@@ -255,18 +256,18 @@ func writeHeaderList(r *changelog.Record, v changelog.Value) error {
 			continue
 		}
 		if h.Kind() != changelog.KindRow || len(f) != 2 {
-			return errors.New("an element is no ROW<key STRING, value BYTES>")
+			return &changelog.DataError{Class: changelog.WrongType, Reason: "an element is no ROW<key STRING, value BYTES>"}
 		}
-		if err := addHeader(r, f[0], f[1]); err != nil {
-			return err
+		if de := addHeader(r, f[0], f[1]); de != nil {
+			return de
 		}
 	}
 	return nil
 }
 
-func addHeader(r *changelog.Record, name, value changelog.Value) error {
+func addHeader(r *changelog.Record, name, value changelog.Value) *changelog.DataError {
 	if name.Kind() != changelog.KindString || !value.IsNull() && value.Kind() != changelog.KindBytes {
-		return errors.New("a header is not a STRING with BYTES")
+		return &changelog.DataError{Class: changelog.WrongType, Reason: "a header is not a STRING with BYTES"}
 	}
 	h := changelog.Header{Key: name.Str()}
 	if !value.IsNull() {

@@ -200,7 +200,7 @@ func (s *guarded) see(p place) (bool, error) {
 	far, ok := s.far[p.source]
 	switch order := p.compare(far); {
 	case !ok && len(s.far) >= maxSources:
-		return false, dataError("", "", fmt.Sprintf("more than %d sources write into this partition, and a ReplayGuard keeps a place for each", maxSources))
+		return false, dataError(changelog.OutOfRange, "", "", fmt.Sprintf("more than %d sources write into this partition, and a ReplayGuard keeps a place for each", maxSources))
 	case ok && (order < 0 || order == 0 && p.exact) && p.clock <= far.clock:
 		return true, nil
 	}

@@ -181,5 +181,5 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 func unplaced(why string) *changelog.DataError {
-	return dataError("", "", "the message has no place in its source's log, and a ReplayGuard cannot tell whether it was sent before: "+why+"; without a guard it is read as it is")
+	return dataError(changelog.Missing, "", "", "the message has no place in its source's log, and a ReplayGuard cannot tell whether it was sent before: "+why+"; without a guard it is read as it is")
 }

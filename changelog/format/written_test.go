@@ -22,7 +22,7 @@ import (
 
 // What is written here is read by Flink: odd/written.jsonl holds messages that the encoders wrote, with what Flink 2.2.0 read from them. It is made
 // by 'go test ./changelog/format -run TestWritten_ForFlink -written FILE', whose lines are then put to Flink's readers as those of odd are,
-// with a registry of the schemas in FILE.schemas.json.
+// with a registry of the schemas in FILE.schemas.json, and the classes that protoc makes of testdata/flink/proto.
 var writtenFile = flag.String("written", "", "write messages for Flink to read into this file")
 
 // writtenTable is a table whose rows are written.
@@ -30,28 +30,52 @@ type writtenTable struct {
 	format  string
 	types   []string
 	options map[string]string
+	names   []string // of the columns; c0, c1 and so on where there are none
 }
 
 var writtenTables = []writtenTable{
-	{"json", jsonTypes, map[string]string{}},
-	{"json", jsonTypes, map[string]string{"timestamp-format.standard": "ISO-8601", "encode.decimal-as-plain-number": "true", "encode.ignore-null-fields": "true"}},
-	{"debezium-json", jsonTypes, map[string]string{}},
-	{"canal-json", jsonTypes, map[string]string{}},
-	{"maxwell-json", jsonTypes, map[string]string{"timestamp-format.standard": "ISO-8601"}},
-	{"ogg-json", jsonTypes, map[string]string{"encode.ignore-null-fields": "true"}},
-	{"csv", csvTypes, map[string]string{"null-literal": "NULL"}},
-	{"csv", csvTypes, map[string]string{"null-literal": "NULL", "escape-character": `\`, "quote-character": "'", "field-delimiter": "|"}},
-	{"csv", csvTypes, map[string]string{"null-literal": "NULL", "escape-character": "^", "quote-character": "é", "field-delimiter": `\t`, "array-element-delimiter": "#"}},
-	{"avro", avroTypes, map[string]string{}},
-	{"avro", avroJSONTypes, map[string]string{"encoding": "json"}},
-	{"avro-confluent", avroTypes, map[string]string{"url": "http://localhost:8081", "subject": "written"}},
-	{"debezium-avro-confluent", avroTypes, map[string]string{"url": "http://localhost:8081", "subject": "written"}},
+	{format: "json", types: jsonTypes, options: map[string]string{}},
+	{format: "json", types: jsonTypes, options: map[string]string{"timestamp-format.standard": "ISO-8601", "encode.decimal-as-plain-number": "true", "encode.ignore-null-fields": "true"}},
+	{format: "debezium-json", types: jsonTypes, options: map[string]string{}},
+	{format: "canal-json", types: jsonTypes, options: map[string]string{}},
+	{format: "maxwell-json", types: jsonTypes, options: map[string]string{"timestamp-format.standard": "ISO-8601"}},
+	{format: "ogg-json", types: jsonTypes, options: map[string]string{"encode.ignore-null-fields": "true"}},
+	{format: "csv", types: csvTypes, options: map[string]string{"null-literal": "NULL"}},
+	{format: "csv", types: csvTypes, options: map[string]string{"null-literal": "NULL", "escape-character": `\`, "quote-character": "'", "field-delimiter": "|"}},
+	{format: "csv", types: csvTypes, options: map[string]string{"null-literal": "NULL", "escape-character": "^", "quote-character": "é", "field-delimiter": `\t`, "array-element-delimiter": "#"}},
+	{format: "avro", types: avroTypes, options: map[string]string{}},
+	{format: "avro", types: avroJSONTypes, options: map[string]string{"encoding": "json"}},
+	{format: "avro-confluent", types: avroTypes, options: map[string]string{"url": "http://localhost:8081", "subject": "written"}},
+	{format: "debezium-avro-confluent", types: avroTypes, options: map[string]string{"url": "http://localhost:8081", "subject": "written"}},
+	{format: "protobuf", types: protobufTypes, names: protobufNames, options: map[string]string{"message-class-name": "flinksink.testbed.Item"}},
+	{format: "raw", types: []string{"STRING NOT NULL"}, options: map[string]string{}},
+	{format: "raw", types: []string{"STRING NOT NULL"}, options: map[string]string{"charset": "UTF-16"}},
+	{format: "raw", types: []string{"BYTES NOT NULL"}, options: map[string]string{}},
+	{format: "raw", types: []string{"BOOLEAN NOT NULL"}, options: map[string]string{}},
+	{format: "raw", types: []string{"TINYINT NOT NULL"}, options: map[string]string{}},
+	{format: "raw", types: []string{"SMALLINT NOT NULL"}, options: map[string]string{"endianness": "little-endian"}},
+	{format: "raw", types: []string{"INT NOT NULL"}, options: map[string]string{}},
+	{format: "raw", types: []string{"BIGINT NOT NULL"}, options: map[string]string{"endianness": "little-endian"}},
+	{format: "raw", types: []string{"FLOAT NOT NULL"}, options: map[string]string{}},
+	{format: "raw", types: []string{"DOUBLE NOT NULL"}, options: map[string]string{"endianness": "little-endian"}},
 }
+
+// The fields of an Item that a row keeps when it is written: not those of a oneof, of which one is, nor an optional one, whose NULL is read as its
+// default.
+var (
+	protobufNames = []string{"id", "big", "f", "d", "ok", "name", "raw", "inner", "nums", "tags", "inners", "counts", "zig", "fix"}
+	protobufTypes = []string{"INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "STRING", "BYTES", "ROW<a INT, b STRING>", "ARRAY<INT>", "ARRAY<STRING>", "ARRAY<ROW<a INT, b STRING>>",
+		"MAP<STRING, INT>", "BIGINT", "INT"}
+)
 
 func (w *writtenTable) ddl() (columns string, with map[string]string) {
 	var list []string
 	for i, t := range w.types {
-		list = append(list, fmt.Sprintf("c%d %s", i, t))
+		name := fmt.Sprintf("c%d", i)
+		if w.names != nil {
+			name = "`" + w.names[i] + "`"
+		}
+		list = append(list, name+" "+t)
 	}
 	with = map[string]string{"connector": "kafka", "format": w.format}
 	for k, v := range w.options {

@@ -75,16 +75,21 @@ func (p *printer) flush() error {
 
 // fault prints the line of a record that cannot be decoded. The line has its coordinates already, so they are taken out of the text.
 func (p *printer) fault(r *changelog.Record, err error) error {
-	text := err.Error()
+	text, class := err.Error(), changelog.Unclassified
 	var d *changelog.DataError
 	if errors.As(err, &d) {
+		class = d.Class
 		short := *d
 		short.Topic = ""
 		text = strings.TrimPrefix(short.Error(), "changelog: ")
 	}
 	p.line = rowtext.AppendPosition(append(p.line[:0], '{'), r.Partition, r.Offset, p.topic)
 	p.line = append(p.line, `,"error":`...)
-	p.line = append(rowtext.AppendString(p.line, text), "}\n"...)
+	p.line = rowtext.AppendString(p.line, text)
+	if class != changelog.Unclassified {
+		p.line = rowtext.AppendString(append(p.line, `,"class":`...), class.String())
+	}
+	p.line = append(p.line, "}\n"...)
 	_, err = p.out.Write(p.line)
 	return err
 }

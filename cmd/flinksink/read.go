@@ -40,7 +40,7 @@ and each line names its topic.
 From a file (--file), the records are those of a captured topic: one JSON object a line with partition, offset, timestamp, key and
 value (base64, or null), headers, and aborted or open for what a read_committed consumer does not get.
 
-A record that cannot be decoded prints {"partition":..,"offset":..,"error":".."}, reading goes on, and the exit status is 1 in the end.
+A record that cannot be decoded prints {"partition":..,"offset":..,"error":"..","class":".."}; reading goes on, and the exit status is 1.
 So it is when a signal ends the reading early. A table that is refused refuses every record: with --file each has such a line. A schema
 registry that does not answer is waited for, and then ends the reading.`,
 		Example: `  flinksink read --ddl orders.sql

@@ -17,7 +17,7 @@ func (e *encoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte, nu
 	out = dst
 	for i := range e.columns {
 		col := &e.columns[i]
-		f := flinkjson.Misfit("the row does not have this column")
+		f := flinkjson.Misfit(changelog.SchemaMismatch, "the row does not have this column")
 		if col.slot < len(c.Row) {
 			out, f = e.w.Value(out, &col.plan, c.Row[col.slot])
 		}

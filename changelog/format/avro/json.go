@@ -32,7 +32,7 @@ func (e *jsonEncoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte
 		}
 		out, _ = flinkjson.AppendString(out, []byte(col.field)) // a name of Avro is text
 		out = append(out, ':')
-		f := flinkjson.Misfit("the row does not have this column")
+		f := flinkjson.Misfit(changelog.SchemaMismatch, "the row does not have this column")
 		if col.slot < len(c.Row) {
 			out, f = e.json(out, &col.plan, c.Row[col.slot])
 		}
@@ -117,7 +117,7 @@ func (e *jsonEncoder) inner(dst []byte, p *flinkavro.Plan, v changelog.Value) ([
 	case changelog.KindRow:
 		fields := v.Elems()
 		if len(fields) != len(p.Fields) {
-			return dst, flinkjson.Misfit("the ROW does not have the fields of " + p.Type.String())
+			return dst, flinkjson.Misfit(changelog.SchemaMismatch, "the ROW does not have the fields of "+p.Type.String())
 		}
 		dst = append(dst, '{')
 		for i := range fields {
@@ -138,13 +138,13 @@ func (e *jsonEncoder) inner(dst []byte, p *flinkavro.Plan, v changelog.Value) ([
 
 // noNumber is the error for what Flink writes as text, and then fails to read.
 func noNumber() *failure {
-	return flinkjson.Misfit("not a number, or an infinity, which no reader of Avro's JSON encoding takes")
+	return flinkjson.Misfit(changelog.OutOfRange, "not a number, or an infinity, which no reader of Avro's JSON encoding takes")
 }
 
 func appendJSONText(dst, s []byte) ([]byte, *failure) {
 	out, ok := flinkjson.AppendString(dst, s)
 	if !ok {
-		return dst, flinkjson.Misfit("the text is not UTF-8")
+		return dst, flinkjson.Misfit(changelog.Malformed, "the text is not UTF-8")
 	}
 	return out, nil
 }

@@ -26,7 +26,7 @@ func newJSONDecoder(columns []column, lenient bool) *jsonDecoder {
 // DecodePayload implements [changelog.PayloadDecoder].
 func (d *jsonDecoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
 	if len(payload) == 0 {
-		return flinkjson.Misfit("the message is empty").Err()
+		return flinkjson.Misfit(changelog.Missing, "the message is empty").Err()
 	}
 	return d.envelope.Read(b, payload, func(t *flinkjson.Tree, root *flinkjson.Node) *failure {
 		r := jsonReader{b: b, lenient: d.lenient, room: flinkavro.Room(payload)}
@@ -48,11 +48,11 @@ type jsonReader struct {
 	lenient bool
 }
 
-func (r *jsonReader) guess(reason string) *failure {
+func (r *jsonReader) guess(class changelog.DataClass, reason string) *failure {
 	if r.lenient {
 		return nil
 	}
-	return flinkjson.Refuse(reason)
+	return flinkjson.Refuse(class, reason)
 }
 
 // record reads the members of an object, each of which must be there. Avro saves what it does not look for, and fails over it, or over the
@@ -60,15 +60,15 @@ func (r *jsonReader) guess(reason string) *failure {
 func (r *jsonReader) record(n *flinkjson.Node, fields int, name func(i int) string, last bool,
 	each func(i int, n *flinkjson.Node, last bool) *failure) *failure {
 	if n.Kind() != flinkjson.NodeObject {
-		return flinkjson.Misfit("not a JSON object")
+		return flinkjson.Misfit(changelog.WrongType, "not a JSON object")
 	}
 	if n.Twice() {
-		return flinkjson.Refuse("a member is there twice")
+		return flinkjson.Refuse(changelog.Malformed, "a member is there twice")
 	}
 	for i := range fields {
 		kid := n.Member(name(i))
 		if kid == nil {
-			return flinkjson.Misfit("the member is missing, which Avro does not allow").At(name(i))
+			return flinkjson.Misfit(changelog.Missing, "the member is missing, which Avro does not allow").At(name(i))
 		}
 		if f := each(i, kid, last && i == fields-1); f != nil {
 			return f.At(name(i))
@@ -91,10 +91,10 @@ func (r *jsonReader) record(n *flinkjson.Node, fields int, name func(i int) stri
 		if known(k) {
 			after = false
 		} else if !after || !plain(&kids[k]) {
-			return flinkjson.Misfit("a member is none of the table's")
+			return flinkjson.Misfit(changelog.SchemaMismatch, "a member is none of the table's")
 		}
 	}
-	return r.guess("a member is none of the table's; Flink would not look at it")
+	return r.guess(changelog.SchemaMismatch, "a member is none of the table's; Flink would not look at it")
 }
 
 // plain reports that there is no object in n.
@@ -120,26 +120,26 @@ func (r *jsonReader) value(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.
 		return nil
 	}
 	if n.Kind() != flinkjson.NodeObject || len(n.Kids()) == 0 {
-		return flinkjson.Misfit("neither null nor the object of a union's branch")
+		return flinkjson.Misfit(changelog.WrongType, "neither null nor the object of a union's branch")
 	}
 	kid := &n.Kids()[0]
 	if string(kid.Name()) == "null" {
 		if kid.Kind() != flinkjson.NodeNull {
-			return flinkjson.Misfit("the branch null of a union is not null")
+			return flinkjson.Misfit(changelog.WrongType, "the branch null of a union is not null")
 		}
 		return nil
 	}
 	if string(kid.Name()) != p.Branch() {
-		return flinkjson.Misfit("a union has no such branch; the type is " + p.Type.String())
+		return flinkjson.Misfit(changelog.WrongType, "a union has no such branch; the type is "+p.Type.String())
 	}
 	if n.Twice() {
-		return flinkjson.Refuse("a branch of a union is there twice")
+		return flinkjson.Refuse(changelog.Malformed, "a branch of a union is there twice")
 	}
 	for k := 1; k < len(n.Kids()); k++ {
 		if !last && !plain(&n.Kids()[k]) {
-			return flinkjson.Misfit("a union has more than one branch")
+			return flinkjson.Misfit(changelog.Malformed, "a union has more than one branch")
 		}
-		if f := r.guess("a union has more than one branch; Flink would read the first one"); f != nil {
+		if f := r.guess(changelog.Malformed, "a union has more than one branch; Flink would read the first one"); f != nil {
 			return f
 		}
 	}
@@ -147,7 +147,7 @@ func (r *jsonReader) value(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.
 }
 
 func (r *jsonReader) inner(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.Value, last bool) *failure {
-	misfit := func() *failure { return flinkjson.Misfit("not a value of type " + p.Type.String()) }
+	misfit := func() *failure { return flinkjson.Misfit(changelog.WrongType, "not a value of type "+p.Type.String()) }
 	switch p.Type.Root {
 	case changelog.RootBoolean:
 		if n.Kind() != flinkjson.NodeTrue && n.Kind() != flinkjson.NodeFalse {
@@ -168,7 +168,7 @@ func (r *jsonReader) inner(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.
 			*dst = changelog.FloatValue(float32(v))
 		}
 		if math.IsInf(v, 0) {
-			return r.guess("beyond the range of " + p.Type.String() + "; Flink would read an infinity")
+			return r.guess(changelog.OutOfRange, "beyond the range of "+p.Type.String()+"; Flink would read an infinity")
 		}
 		return nil
 	case changelog.RootChar, changelog.RootVarchar:
@@ -195,7 +195,7 @@ func (r *jsonReader) inner(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.
 			return misfit()
 		}
 		if r.room -= len(n.Kids()); r.room < 0 {
-			return flinkjson.Refuse("the row would take far more memory than the message; is it meant for this table?")
+			return flinkjson.Refuse(changelog.OutOfRange, "the row would take far more memory than the message; is it meant for this table?")
 		}
 		elems := r.b.NewValues(len(n.Kids()))
 		for i := range elems {
@@ -210,7 +210,7 @@ func (r *jsonReader) inner(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.
 			return misfit()
 		}
 		if n.Twice() {
-			if f := r.guess("a map has a key twice"); f != nil {
+			if f := r.guess(changelog.Malformed, "a map has a key twice"); f != nil {
 				return f
 			}
 		}
@@ -226,7 +226,7 @@ func (r *jsonReader) inner(p *flinkavro.Plan, n *flinkjson.Node, dst *changelog.
 		return nil
 	case changelog.RootRow:
 		if r.room -= len(p.Fields); r.room < 0 {
-			return flinkjson.Refuse("the row would take far more memory than the message; is it meant for this table?")
+			return flinkjson.Refuse(changelog.OutOfRange, "the row would take far more memory than the message; is it meant for this table?")
 		}
 		fields := r.b.NewValues(len(p.Fields))
 		*dst = changelog.RowValue(fields)
@@ -242,7 +242,7 @@ func (r *jsonReader) integer(p *flinkavro.Plan, n *flinkjson.Node, dst *changelo
 	if p.Branch() == "long" {
 		bits = 64
 	}
-	tooLarge := flinkjson.Misfit("beyond the range of " + p.Type.String())
+	tooLarge := flinkjson.Misfit(changelog.OutOfRange, "beyond the range of "+p.Type.String())
 	switch n.Kind() {
 	case flinkjson.NodeInt:
 		v, err := strconv.ParseInt(string(n.Text()), 10, bits)
@@ -260,12 +260,12 @@ func (r *jsonReader) integer(p *flinkavro.Plan, n *flinkjson.Node, dst *changelo
 		if x < limit {
 			v = int64(x)
 		}
-		if f := r.guess("a number with a fraction or an exponent; Flink would read another integer"); f != nil {
+		if f := r.guess(changelog.OutOfRange, "a number with a fraction or an exponent; Flink would read another integer"); f != nil {
 			return f
 		}
 		return flinkavro.Integer(p.Type, v, dst, r.guess)
 	}
-	return flinkjson.Misfit("not a value of type " + p.Type.String())
+	return flinkjson.Misfit(changelog.WrongType, "not a value of type "+p.Type.String())
 }
 
 // latin returns the bytes whose characters of ISO-8859-1 s has.
@@ -275,7 +275,7 @@ func (r *jsonReader) latin(s []byte) ([]byte, *failure) {
 		c, n := utf8.DecodeRune(s)
 		s = s[n:]
 		if c > 0xFF {
-			if f := r.guess("bytes have a character that is none; Flink would read a question mark"); f != nil {
+			if f := r.guess(changelog.Malformed, "bytes have a character that is none; Flink would read a question mark"); f != nil {
 				return nil, f
 			}
 			c = '?'

@@ -99,7 +99,7 @@ func (e *encoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte, nu
 		return dst, false, err
 	}
 	for i, slot := range e.columns {
-		f := flinkjson.Misfit("the row does not have this column")
+		f := flinkjson.Misfit(changelog.SchemaMismatch, "the row does not have this column")
 		if slot < len(c.Row) {
 			out, f = e.w.Value(out, &e.codec.Plan.Fields[i], c.Row[slot])
 		}

@@ -145,16 +145,55 @@ func TestDecode_MaxRows(t *testing.T) {
 	if err := d.DecodePayload(b, []byte(rows(DefaultMaxRows)), nil); err != nil || b.Len() != DefaultMaxRows {
 		t.Errorf("%d rows, %v", b.Len(), err)
 	}
-	var before, after runtime.MemStats
-	b = changelog.NewBatch(p.Table)
-	million := []byte(rows(1e6))
-	runtime.ReadMemStats(&before)
-	if err := d.DecodePayload(b, million, nil); err == nil || b.Len() != 0 || b.Bytes() > 32<<20 {
-		t.Errorf("%d rows, %d bytes, %v", b.Len(), b.Bytes(), err)
+	million := rows(1e6)
+	odd := `{"\ud83d":0,` + million[1:] // which is read as a tree
+	for _, in := range []string{million, odd, strings.ReplaceAll(odd, `{"id":1}`, "1")} {
+		payload := []byte(in)
+		var before, after runtime.MemStats
+		b = changelog.NewBatch(p.Table)
+		runtime.ReadMemStats(&before)
+		err := d.DecodePayload(b, payload, nil)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), "canal.Format.MaxRows") || b.Len() != 0 || b.Bytes() > 32<<20 {
+			t.Errorf("%d rows, %d bytes, %v", b.Len(), b.Bytes(), err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+			t.Errorf("%d bytes for a message that is refused", n)
+		}
 	}
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
-		t.Errorf("%d bytes for a message that is refused", n)
+	// Only the array of the message itself holds rows.
+	for _, in := range []string{`{"\ud83d":0,"data":[{"id":1,"data":[1,2,3,4]}],"x":{"old":[1,2,3,4]},"type":"INSERT"}`, `{"data":[{"id":1,"data":[1,2,3,4]}],"x":[1,2,3,4],"type":"INSERT"}`} {
+		if got := formattest.Decode(t, Format{MaxRows: 3}, p, in); got != `+I {"id":"1"}` {
+			t.Errorf("%s: %s", in, got)
+		}
+	}
+}
+
+// A member that is large takes a small multiple of its size, whoever reads it and whether anybody does.
+func TestDecode_LargeMemberMemory(t *testing.T) {
+	const size = 4 << 20
+	p := formattest.Payload(t, nil, nil, "id INT", "s STRING")
+	ones := "[1" + strings.Repeat(",1", size/2) + "]"
+	for _, in := range []string{
+		`{"data":[{"id":1}],"x":` + ones + `,"type":"INSERT"}`,
+		`{"data":[{"id":1,"s":` + ones + `}],"type":"INSERT"}`,
+		`{"data":[{"id":1,"s":` + strings.Repeat(`{"k":[`, 400) + ones + strings.Repeat("]}", 400) + `}],"type":"INSERT"}`,
+	} {
+		for _, odd := range []string{"{", `{"\ud83d":0,`} {
+			payload := []byte(odd + in[1:])
+			var before, after runtime.MemStats
+			b := changelog.NewBatch(p.Table)
+			d := formattest.Decoder(t, Format{}, p)
+			runtime.ReadMemStats(&before)
+			err := d.DecodePayload(b, payload, nil)
+			runtime.ReadMemStats(&after)
+			if err != nil || b.Len() != 1 {
+				t.Errorf("%.40s: %d rows, %v", payload, b.Len(), err)
+			}
+			if n := after.TotalAlloc - before.TotalAlloc; n > 45*size {
+				t.Errorf("%.40s: %d bytes", payload, n)
+			}
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func (d *decoder) tree(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson.No
 // matches reports whether the message is to be read; if not, f says that it is no fault, or is one.
 func (i *include) matches(name string, has bool) (ok bool, f *flinkjson.Failure) {
 	if !has {
-		return false, flinkjson.Misfit("the member is missing, and '" + i.member + ".include' picks messages by it").At(i.member)
+		return false, flinkjson.Misfit(changelog.Missing, "the member is missing, and '"+i.member+".include' picks messages by it").At(i.member)
 	}
 	return i.re.MatchString(name), nil
 }
@@ -80,7 +80,7 @@ func (d *decoder) message(b *changelog.Batch, m *flinkjson.Message, old *flinkjs
 	switch typ := m.Value("type").Str(); typ {
 	case "INSERT":
 		if data == nil {
-			return flinkjson.Misfit("'data' is null")
+			return flinkjson.Misfit(changelog.Missing, "'data' is null")
 		}
 		for i := range data {
 			if data[i].Row == nil {
@@ -92,7 +92,7 @@ func (d *decoder) message(b *changelog.Batch, m *flinkjson.Message, old *flinkjs
 		return d.update(b, m, old, metadata)
 	case "DELETE":
 		if data == nil {
-			return flinkjson.Misfit("'data' is null")
+			return flinkjson.Misfit(changelog.Missing, "'data' is null")
 		}
 		for i := range data {
 			if data[i].Row == nil {
@@ -115,11 +115,11 @@ func (d *decoder) update(b *changelog.Batch, m *flinkjson.Message, old *flinkjso
 	data, olds := m.Rows[0], m.Rows[1]
 	switch {
 	case data == nil:
-		return flinkjson.Misfit("'data' is null")
+		return flinkjson.Misfit(changelog.Missing, "'data' is null")
 	case len(data) == 0:
 		return nil
 	case olds == nil:
-		return flinkjson.Misfit("the message is an update, and its 'old' is null")
+		return flinkjson.Misfit(changelog.Missing, "the message is an update, and its 'old' is null")
 	}
 	var named []bool
 	if !d.old.Keyed || d.lenient {
@@ -175,9 +175,9 @@ func (d *decoder) named(olds []flinkjson.Image, old *flinkjson.Node) []bool {
 // broken says that row i of a message is none. With 'ignore-parse-errors' Flink hands on the rows before it.
 func (d *decoder) broken(i int, reason string) *flinkjson.Failure {
 	if i > 0 && d.ignoreErrors && !d.lenient {
-		return flinkjson.Refuse(reason + "; Flink would read the rows before it and drop the others").AtElement(i)
+		return flinkjson.Refuse(changelog.Missing, reason+"; Flink would read the rows before it and drop the others").AtElement(i)
 	}
-	return flinkjson.Misfit(reason).AtElement(i)
+	return flinkjson.Misfit(changelog.Missing, reason).AtElement(i)
 }
 
 // unknown says what a type is that is none of rows, or nil where it may be passed over.
@@ -187,14 +187,14 @@ func (d *decoder) unknown(typ changelog.Value) *flinkjson.Failure {
 		if d.skipDDL {
 			return nil
 		}
-		return flinkjson.Misfit("'type' is " + typ.Str() + ": the message is about definitions and has no rows; canal.Format.SkipDDL passes over it")
+		return flinkjson.Misfit(changelog.UnknownOp, "'type' is "+typ.Str()+": the message is about definitions and has no rows; canal.Format.SkipDDL passes over it")
 	case "TRUNCATE", "ERASE":
-		return flinkjson.Misfit("'type' is " + typ.Str() + ": the source's table lost all of its rows, and a changelog has no such kind")
+		return flinkjson.Misfit(changelog.UnknownOp, "'type' is "+typ.Str()+": the source's table lost all of its rows, and a changelog has no such kind")
 	}
 	if typ.IsNull() {
-		return flinkjson.Misfit("the message has no 'type'; is it one of Canal?")
+		return flinkjson.Misfit(changelog.Missing, "the message has no 'type'; is it one of Canal?")
 	}
-	return flinkjson.Misfit("'type' is none of INSERT, UPDATE, DELETE and CREATE")
+	return flinkjson.Misfit(changelog.UnknownOp, "'type' is none of INSERT, UPDATE, DELETE and CREATE")
 }
 
 func (d *decoder) append(b *changelog.Batch, c changelog.Change, metadata []changelog.Value) {

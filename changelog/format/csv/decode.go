@@ -36,16 +36,16 @@ func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog
 }
 
 // guess returns a failure that nothing hides, or nil when d is lenient.
-func (d *decoder) guess(reason string) *failure {
+func (d *decoder) guess(class changelog.DataClass, reason string) *failure {
 	if d.lenient {
 		return nil
 	}
-	return flinkjson.Refuse(reason)
+	return flinkjson.Refuse(class, reason)
 }
 
 func (d *decoder) message(b *changelog.Batch, p []byte, row changelog.Row) *failure {
 	if len(p) == 0 {
-		return flinkjson.Misfit("the message is empty")
+		return flinkjson.Misfit(changelog.Missing, "the message is empty")
 	}
 	p, f := d.text(p)
 	if f != nil {
@@ -53,7 +53,7 @@ func (d *decoder) message(b *changelog.Batch, p []byte, row changelog.Row) *fail
 	}
 	l := line{d: d, b: b, p: p}
 	if d.comments && !l.skipComments() {
-		return flinkjson.Misfit("the message has comments and blanks only")
+		return flinkjson.Misfit(changelog.Missing, "the message has comments and blanks only")
 	}
 	n := 0
 	for !l.ended {
@@ -69,7 +69,7 @@ func (d *decoder) message(b *changelog.Batch, p []byte, row changelog.Row) *fail
 			if l.ended && len(flinkjson.Trim(cell)) == 0 {
 				break // Jackson's ALLOW_TRAILING_COMMA
 			}
-			return flinkjson.Misfit("the line has more cells than the table has columns")
+			return flinkjson.Misfit(changelog.SchemaMismatch, "the line has more cells than the table has columns")
 		}
 		c := &d.columns[n]
 		if c.typ.Root == changelog.RootBoolean && d.unreadNull(cell, l.raw) {
@@ -80,10 +80,10 @@ func (d *decoder) message(b *changelog.Batch, p []byte, row changelog.Row) *fail
 		n++
 	}
 	if n < len(d.columns) && !d.ignoreErrors {
-		return flinkjson.Misfit("the line has fewer cells than the table has columns").At(d.columns[n].name)
+		return flinkjson.Misfit(changelog.SchemaMismatch, "the line has fewer cells than the table has columns").At(d.columns[n].name)
 	}
 	if len(bytes.TrimSpace(p[l.i:])) > 0 {
-		return d.guess("there is text after the first line; Flink would not read it")
+		return d.guess(changelog.Malformed, "there is text after the first line; Flink would not read it")
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (d *decoder) text(p []byte) ([]byte, *failure) {
 		}
 		text, wide, f := flinkjson.Transcode(p)
 		if f == nil && wide {
-			f = d.guess("the message is not UTF-8 but UTF-16 or UTF-32")
+			f = d.guess(changelog.Malformed, "the message is not UTF-8 but UTF-16 or UTF-32")
 		}
 		if f != nil {
 			return nil, f
@@ -140,14 +140,14 @@ func (d *decoder) sloppy(p []byte) ([]byte, *failure) {
 		case c&0xF8 == 0xF0:
 			n, r = 3, int32(c&0x0F)
 		default:
-			return nil, flinkjson.Misfit("the message is not UTF-8")
+			return nil, flinkjson.Misfit(changelog.Malformed, "the message is not UTF-8")
 		}
 		if len(p)-i <= n {
-			return nil, flinkjson.Misfit("the message ends inside a character of UTF-8")
+			return nil, flinkjson.Misfit(changelog.Malformed, "the message ends inside a character of UTF-8")
 		}
 		for _, c := range p[i+1 : i+1+n] {
 			if c&0xC0 != 0x80 {
-				return nil, flinkjson.Misfit("the message is not UTF-8")
+				return nil, flinkjson.Misfit(changelog.Malformed, "the message is not UTF-8")
 			}
 			r = r<<6 | int32(c&0x3F)
 		}
@@ -161,7 +161,7 @@ func (d *decoder) sloppy(p []byte) ([]byte, *failure) {
 		out = flinkjson.AppendUnit(flinkjson.AppendUnit(out, uint16(0xD800+r>>10)), uint16(0xDC00|r&0x3FF))
 	}
 	if odd {
-		return out, d.guess("the message has characters in a form that is not valid UTF-8")
+		return out, d.guess(changelog.Malformed, "the message has characters in a form that is not valid UTF-8")
 	}
 	return out, nil
 }

@@ -29,7 +29,7 @@ func (e *encoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte, nu
 		}
 		var f *failure
 		if col.slot >= len(c.Row) {
-			f = flinkjson.Misfit("the row does not have this column")
+			f = flinkjson.Misfit(changelog.SchemaMismatch, "the row does not have this column")
 		} else if quick, ok := e.quick(out, col.typ, &c.Row[col.slot]); ok {
 			out = quick
 		} else {
@@ -64,7 +64,7 @@ func (e *encoder) cell(dst []byte, t *changelog.Type, v changelog.Value) ([]byte
 	case changelog.KindRow:
 		fields := v.Elems()
 		if len(fields) != len(t.Fields) {
-			return dst, flinkjson.Misfit("the ROW does not have the fields of " + t.String())
+			return dst, flinkjson.Misfit(changelog.SchemaMismatch, "the ROW does not have the fields of "+t.String())
 		}
 		for i, elem := range fields {
 			if dst, f = e.element(dst, i, &t.Fields[i].Type, elem); f != nil {
@@ -115,9 +115,9 @@ func (e *encoder) scalar(dst []byte, t *changelog.Type, v changelog.Value) (out 
 func fits(t *changelog.Type, v changelog.Value) *failure {
 	switch {
 	case v.IsUnchanged():
-		return flinkjson.Misfit("the value was not sent by its source (Unchanged), and CSV has no word for that")
+		return flinkjson.Misfit(changelog.Missing, "the value was not sent by its source (Unchanged), and CSV has no word for that")
 	case v.Kind() != t.Root.ValueKind():
-		return flinkjson.Misfit("the row has a value of another type here; the column is " + t.String())
+		return flinkjson.Misfit(changelog.WrongType, "the row has a value of another type here; the column is "+t.String())
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func scalar(dst []byte, t *changelog.Type, v changelog.Value) (out []byte, isTex
 	case changelog.KindTimestampLTZ:
 		return append(trimFraction(changelog.AppendText(dst, &nanoseconds, v)), 'Z'), true, nil
 	}
-	return dst, false, flinkjson.Misfit("CSV has no type " + t.String())
+	return dst, false, flinkjson.Misfit(changelog.WrongType, "CSV has no type "+t.String())
 }
 
 // trimFraction takes from a text that ends with a fraction the zeros that it ends with.
@@ -165,7 +165,7 @@ func trimFraction(s []byte) []byte {
 func (e *encoder) text(dst []byte, start int) ([]byte, *failure) {
 	s := dst[start:]
 	if !utf8.Valid(s) {
-		return dst, flinkjson.Misfit("the text is not UTF-8, or has a lone surrogate, which Flink cannot write")
+		return dst, flinkjson.Misfit(changelog.Malformed, "the text is not UTF-8, or has a lone surrogate, which Flink cannot write")
 	}
 	if e.quote == "" || !e.needsQuotes(s) {
 		return dst, nil

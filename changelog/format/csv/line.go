@@ -106,7 +106,7 @@ func (l *line) quoted() ([]byte, *failure) {
 			l.i++
 		}
 	}
-	return nil, flinkjson.Misfit("a quote is not closed")
+	return nil, flinkjson.Misfit(changelog.Malformed, "a quote is not closed")
 }
 
 // skipEscaped skips an escape and what it escapes. Of a character of several bytes the others follow as any would: none of them
@@ -114,7 +114,7 @@ func (l *line) quoted() ([]byte, *failure) {
 func (l *line) skipEscaped() *failure {
 	l.i += len(l.d.escape)
 	if l.i >= len(l.p) {
-		return flinkjson.Misfit("the message ends after an escape character")
+		return flinkjson.Misfit(changelog.Malformed, "the message ends after an escape character")
 	}
 	l.i++
 	return nil
@@ -173,7 +173,7 @@ func (l *line) afterQuote() *failure {
 			l.ended = true
 			return nil
 		case c > ' ':
-			return flinkjson.Misfit("a quote is closed before the cell ends")
+			return flinkjson.Misfit(changelog.Malformed, "a quote is closed before the cell ends")
 		}
 		l.i++
 	}

@@ -37,9 +37,9 @@ func (d *decoder) nullable(b *changelog.Batch, t *changelog.Type, s []byte, dst 
 // misfit says that s is no value of type t.
 func (d *decoder) misfit(t *changelog.Type, s []byte) *failure {
 	if len(s) == 0 && !d.hasNull {
-		return flinkjson.Misfit("an empty cell is not a value of type " + t.String() + "; if the writer writes NULL as nothing, set 'csv.null-literal' = ''")
+		return flinkjson.Misfit(changelog.WrongType, "an empty cell is not a value of type "+t.String()+"; if the writer writes NULL as nothing, set 'csv.null-literal' = ''")
 	}
-	return flinkjson.Misfit("not a value of type " + t.String())
+	return flinkjson.Misfit(changelog.WrongType, "not a value of type "+t.String())
 }
 
 // scalar follows CsvToRowDataConverters.
@@ -69,24 +69,27 @@ func (d *decoder) scalar(b *changelog.Batch, t *changelog.Type, s []byte, dst *c
 			*dst = changelog.FloatValue(float32(v))
 		}
 		if beyond {
-			return d.guess("beyond the range of " + t.String() + "; Flink would read an infinity")
+			return d.guess(changelog.OutOfRange, "beyond the range of "+t.String()+"; Flink would read an infinity")
 		}
 		return nil
 	case changelog.RootDecimal:
 		v, beyond, ok := flinkjson.Decimal(s, t)
-		if !ok || tooLargeForJava(s, beyond) {
+		switch {
+		case !ok:
 			return d.misfit(t, s)
+		case tooLargeForJava(s, beyond):
+			return d.misfit(t, s).As(changelog.OutOfRange)
 		}
 		if *dst = v; beyond {
 			*dst = changelog.Value{}
-			return d.guess("more digits than " + t.String() + " has; Flink would read NULL")
+			return d.guess(changelog.OutOfRange, "more digits than "+t.String()+" has; Flink would read NULL")
 		}
 		return nil
 	case changelog.RootBoolean:
 		word := flinkjson.Trim(s)
 		*dst = changelog.BoolValue(bytes.EqualFold(word, []byte("true")))
 		if !dst.Bool() && !bytes.EqualFold(word, []byte("false")) {
-			return d.guess("neither true nor false; Flink would read FALSE")
+			return d.guess(changelog.WrongType, "neither true nor false; Flink would read FALSE")
 		}
 		return nil
 	case changelog.RootDate:
@@ -95,7 +98,7 @@ func (d *decoder) scalar(b *changelog.Batch, t *changelog.Type, s []byte, dst *c
 			return d.misfit(t, s)
 		}
 		if *dst = v; guess {
-			return d.guess("not a day of the calendar; Flink would read another one")
+			return d.guess(changelog.OutOfRange, "not a day of the calendar; Flink would read another one")
 		}
 		return nil
 	case changelog.RootTime:
@@ -106,7 +109,7 @@ func (d *decoder) scalar(b *changelog.Batch, t *changelog.Type, s []byte, dst *c
 			return d.misfit(t, s)
 		}
 		if *dst = v; guess {
-			return d.guess("not a time that " + t.String() + " can say; Flink would change it")
+			return d.guess(changelog.OutOfRange, "not a time that "+t.String()+" can say; Flink would change it")
 		}
 		return nil
 	case changelog.RootBinary, changelog.RootVarbinary:
@@ -125,7 +128,7 @@ func (d *decoder) scalar(b *changelog.Batch, t *changelog.Type, s []byte, dst *c
 func (d *decoder) integer(t *changelog.Type, s []byte, least, most int64, dst *changelog.Value) *failure {
 	v, ok := flinkjson.Integer(flinkjson.Trim(s))
 	if !ok || v < least || v > most {
-		return d.misfit(t, s)
+		return d.misfit(t, s).As(flinkjson.ClassOfNumber(s, t.Root))
 	}
 	*dst = changelog.IntValue(v)
 	return nil
@@ -168,7 +171,7 @@ func (d *decoder) time(t *changelog.Type, s []byte, dst *changelog.Value) *failu
 		v, guess = changelog.TimeValue(cut), true
 	}
 	if *dst = v; guess {
-		return d.guess("a fraction of a second; Flink would cut it off")
+		return d.guess(changelog.OutOfRange, "a fraction of a second; Flink would cut it off")
 	}
 	return nil
 }
@@ -214,9 +217,9 @@ func (d *decoder) row(b *changelog.Batch, t *changelog.Type, cell []byte, dst *c
 		*dst = changelog.Value{}
 		return nil
 	case n < len(fields) && !d.ignoreErrors:
-		return flinkjson.Misfit("the ROW has fewer fields than its type")
+		return flinkjson.Misfit(changelog.SchemaMismatch, "the ROW has fewer fields than its type")
 	case n > len(fields):
-		if f := d.guess("the ROW has more fields than its type; Flink would not read them"); f != nil {
+		if f := d.guess(changelog.SchemaMismatch, "the ROW has more fields than its type; Flink would not read them"); f != nil {
 			return f
 		}
 	}

@@ -66,7 +66,7 @@ func (d *decoder) tree(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson.No
 	body := root
 	if d.schemaInclude {
 		if body = root.Member("payload"); body.IsNull() {
-			return flinkjson.Misfit("the message has no 'payload'; if the connector writes no schema, drop 'debezium-json.schema-include'")
+			return flinkjson.Misfit(changelog.Missing, "the message has no 'payload'; if the connector writes no schema, drop 'debezium-json.schema-include'")
 		}
 		if f := t.Object(body); f != nil {
 			return f.At("payload")
@@ -97,7 +97,11 @@ func (d *decoder) tree(b *changelog.Batch, t *flinkjson.Tree, root *flinkjson.No
 	case "m":
 		return d.messages.apply(d.unknown(op, root))
 	}
-	return flinkjson.Misfit(d.unknown(op, root))
+	class := changelog.UnknownOp
+	if op.IsNull() {
+		class = changelog.Missing
+	}
+	return flinkjson.Misfit(class, d.unknown(op, root))
 }
 
 // message appends the changes of a message whose op is one of a row. sent says that no value has the placeholder.
@@ -105,10 +109,10 @@ func (d *decoder) message(b *changelog.Batch, op changelog.Value, before, after 
 	switch op.Str() {
 	case "u":
 		if before.Row == nil {
-			return flinkjson.Misfit(noBeforeOfUpdate)
+			return flinkjson.Misfit(changelog.Missing, noBeforeOfUpdate)
 		}
 		if after.Row == nil {
-			return flinkjson.Misfit("the message is an update, and its 'after' is null")
+			return flinkjson.Misfit(changelog.Missing, "the message is an update, and its 'after' is null")
 		}
 		if !sent {
 			d.unchanged(before, after)
@@ -121,7 +125,7 @@ func (d *decoder) message(b *changelog.Batch, op changelog.Value, before, after 
 		d.append(b, changelog.Change{Kind: changelog.UpdateAfter, Row: after.Row}, metadata)
 	case "d":
 		if before.Row == nil {
-			return flinkjson.Misfit(noBeforeOfDelete)
+			return flinkjson.Misfit(changelog.Missing, noBeforeOfDelete)
 		}
 		keyOnly, f := d.old.Settle(before.Row, before.Has)
 		if f != nil {
@@ -130,7 +134,7 @@ func (d *decoder) message(b *changelog.Batch, op changelog.Value, before, after 
 		d.append(b, changelog.Change{Kind: changelog.Delete, KeyOnly: keyOnly, Row: before.Row}, metadata)
 	default: // c and r
 		if after.Row == nil {
-			return flinkjson.Misfit("the message is an insert, and its 'after' is null")
+			return flinkjson.Misfit(changelog.Missing, "the message is an insert, and its 'after' is null")
 		}
 		if !sent {
 			if f := d.insert(after); f != nil {
@@ -195,7 +199,7 @@ func (d *decoder) read(t *flinkjson.Tree, root, body *flinkjson.Node, name strin
 func (d *decoder) insert(after flinkjson.Image) *flinkjson.Failure {
 	for i, col := range d.old.Columns {
 		if after.Row[col].IsUnchanged() {
-			return flinkjson.Refuse("the row is new, and the source did not send this value (it has the placeholder of unavailable values)").At(d.old.Names[i])
+			return flinkjson.Refuse(changelog.Missing, "the row is new, and the source did not send this value (it has the placeholder of unavailable values)").At(d.old.Names[i])
 		}
 	}
 	return nil

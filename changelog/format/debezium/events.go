@@ -1,6 +1,9 @@
 package debezium
 
-import "github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
+import (
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
+)
 
 // EventPolicy says what becomes of a message that is no change of a row.
 type EventPolicy uint8
@@ -20,7 +23,7 @@ func (p EventPolicy) apply(reason string) *flinkjson.Failure {
 	case EventSkip:
 		return nil
 	case EventRefuse:
-		return flinkjson.Refuse(reason)
+		return flinkjson.Refuse(changelog.UnknownOp, reason)
 	}
-	return flinkjson.Misfit(reason)
+	return flinkjson.Misfit(changelog.UnknownOp, reason)
 }

@@ -115,7 +115,7 @@ func (d *decoder) metadataOf(b *changelog.Batch, members []changelog.Value) ([]c
 			if m.property != "" {
 				var err error
 				if millis, err = flinkjson.ParseLong(v.Str()); err != nil {
-					return nil, flinkjson.Misfit(err.Error()).At(m.property).At("source")
+					return nil, flinkjson.Misfit(changelog.WrongType, err.Error()).At(m.property).At("source")
 				}
 			}
 			v = m.timestamp(millis)

@@ -144,7 +144,7 @@ func (s *sourceTypes) value(column int, n *flinkjson.Node, schema []semantic, ds
 		return s.decimal(t, n, of, dst)
 	case changelog.RootBinary, changelog.RootVarbinary:
 		if n.Kind() == flinkjson.NodeObject {
-			return true, flinkjson.Misfit("an object, such as Debezium's geometry, is no " + t.String() + "; declare the column ROW<wkb BYTES, srid INT>, or STRING")
+			return true, flinkjson.Misfit(changelog.WrongType, "an object, such as Debezium's geometry, is no "+t.String()+"; declare the column ROW<wkb BYTES, srid INT>, or STRING")
 		}
 	}
 	return false, nil
@@ -154,14 +154,14 @@ func (s *sourceTypes) value(column int, n *flinkjson.Node, schema []semantic, ds
 func (s *sourceTypes) number(t *changelog.Type, n *flinkjson.Node, of *semantic, dst *changelog.Value) *flinkjson.Failure {
 	v, err := strconv.ParseInt(string(n.Text()), 10, 64)
 	if err != nil {
-		return flinkjson.Misfit("a number of more than 64 bits is no " + t.String())
+		return flinkjson.Misfit(changelog.OutOfRange, "a number of more than 64 bits is no "+t.String())
 	}
 	if t.Root == changelog.RootDate {
 		if of != nil && of.name != "" && !strings.HasSuffix(of.name, ".Date") {
-			return flinkjson.Misfit("the schema says " + of.name + ", and the column is DATE; declare it as the schema says")
+			return flinkjson.Misfit(changelog.SchemaMismatch, "the schema says "+of.name+", and the column is DATE; declare it as the schema says")
 		}
 		if v < -365_243_219_162 || v > 365_241_780_471 { // java.time.LocalDate
-			return flinkjson.Misfit("a number of days beyond all calendars")
+			return flinkjson.Misfit(changelog.OutOfRange, "a number of days beyond all calendars")
 		}
 		*dst = changelog.DateValue(v)
 		return nil
@@ -178,7 +178,7 @@ func (s *sourceTypes) number(t *changelog.Type, n *flinkjson.Node, of *semantic,
 	switch t.Root {
 	case changelog.RootTime:
 		if v < 0 || sec >= 86400 {
-			return flinkjson.Misfit("a number that is no time of a day; a MySQL TIME can be longer: declare the column BIGINT")
+			return flinkjson.Misfit(changelog.OutOfRange, "a number that is no time of a day; a MySQL TIME can be longer: declare the column BIGINT")
 		}
 		*dst = changelog.TimeValue(sec*1e9 + nanos)
 	case changelog.RootTimestamp:
@@ -204,7 +204,7 @@ func (s *sourceTypes) unit(t *changelog.Type, of *semantic) (int64, *flinkjson.F
 		case kind == "NanoTime" && isTime, kind == "NanoTimestamp" && !isTime:
 			return nano, nil
 		}
-		return 0, flinkjson.Misfit("the schema says " + of.name + ", and the column is " + t.String() + "; declare it as the schema says")
+		return 0, flinkjson.Misfit(changelog.SchemaMismatch, "the schema says "+of.name+", and the column is "+t.String()+"; declare it as the schema says")
 	}
 	switch {
 	case s.Time == TimeConnect:
@@ -259,11 +259,11 @@ func (s *sourceTypes) decimal(t *changelog.Type, n *flinkjson.Node, of *semantic
 	case n.Kind() == flinkjson.NodeObject:
 		at, value := n.Member("scale"), n.Member("value")
 		if at == nil || value == nil || at.Kind() != flinkjson.NodeInt {
-			return true, flinkjson.Misfit("an object without 'scale' and 'value' is no " + t.String())
+			return true, flinkjson.Misfit(changelog.Missing, "an object without 'scale' and 'value' is no "+t.String())
 		}
 		var err error
 		if scale, err = strconv.ParseInt(string(at.Text()), 10, 32); err != nil {
-			return true, flinkjson.Misfit("'scale' is no number of 32 bits")
+			return true, flinkjson.Misfit(changelog.WrongType, "'scale' is no number of 32 bits")
 		}
 		n = value
 	case of != nil:
@@ -279,14 +279,14 @@ func (s *sourceTypes) decimal(t *changelog.Type, n *flinkjson.Node, of *semantic
 	}
 	raw, ok := flinkjson.Base64(n.Text())
 	if !ok || len(raw) == 0 {
-		return true, flinkjson.Misfit("no number in base64; if the connector has decimal.handling.mode string or double, set SourceTypes.Decimal to DecimalAsText")
+		return true, flinkjson.Misfit(changelog.WrongType, "no number in base64; if the connector has decimal.handling.mode string or double, set SourceTypes.Decimal to DecimalAsText")
 	}
 	if len(raw) > maxUnscaled {
-		return true, flinkjson.Misfit("more digits than " + t.String() + " has")
+		return true, flinkjson.Misfit(changelog.OutOfRange, "more digits than "+t.String()+" has")
 	}
 	v, ok := exactDecimal(raw, scale, t)
 	if !ok {
-		return true, flinkjson.Misfit("more digits than " + t.String() + " has, before or after the point")
+		return true, flinkjson.Misfit(changelog.OutOfRange, "more digits than "+t.String()+" has, before or after the point")
 	}
 	*dst = v
 	return true, nil

@@ -45,7 +45,7 @@ func (d *decoder) datum(b *changelog.Batch, step *flinkavro.Step, datum []byte) 
 	case f != nil:
 		return f
 	case null:
-		return flinkjson.Misfit("the message is null inside of Avro, and not an envelope")
+		return flinkjson.Misfit(changelog.Missing, "the message is null inside of Avro, and not an envelope")
 	}
 	if f := r.End(); f != nil {
 		return f
@@ -66,37 +66,37 @@ func (d *decoder) changes(b *changelog.Batch, op string, old, row changelog.Row)
 	switch op {
 	case "c", "r":
 		if row == nil {
-			return flinkjson.Misfit("the message is an insert, and its 'after' is null")
+			return flinkjson.Misfit(changelog.Missing, "the message is an insert, and its 'after' is null")
 		}
 		for i, col := range d.columns {
 			if row[col].IsUnchanged() {
-				return flinkjson.Refuse("the row is new, and the source did not send this value (it has the placeholder of unavailable values)").At(d.names[i]).At("after")
+				return flinkjson.Refuse(changelog.Missing, "the row is new, and the source did not send this value (it has the placeholder of unavailable values)").At(d.names[i]).At("after")
 			}
 		}
 		b.Append(changelog.Change{Kind: changelog.Insert, Row: row})
 	case "u":
 		if old == nil {
-			return flinkjson.Misfit(noBeforeOfUpdate)
+			return flinkjson.Misfit(changelog.Missing, noBeforeOfUpdate)
 		}
 		if row == nil {
-			return flinkjson.Misfit("the message is an update, and its 'after' is null")
+			return flinkjson.Misfit(changelog.Missing, "the message is an update, and its 'after' is null")
 		}
 		d.unchanged(old, row)
 		b.Append(changelog.Change{Kind: changelog.UpdateBefore, Row: old})
 		b.Append(changelog.Change{Kind: changelog.UpdateAfter, Row: row})
 	case "d":
 		if old == nil {
-			return flinkjson.Misfit(noBeforeOfDelete)
+			return flinkjson.Misfit(changelog.Missing, noBeforeOfDelete)
 		}
 		b.Append(changelog.Change{Kind: changelog.Delete, Row: old})
 	case "":
-		return flinkjson.Misfit("the message has no 'op'; is it one of Debezium?")
+		return flinkjson.Misfit(changelog.Missing, "the message has no 'op'; is it one of Debezium?")
 	case "t":
-		return flinkjson.Misfit("'op' is 't': the source's table was truncated, and a changelog has no such kind")
+		return flinkjson.Misfit(changelog.UnknownOp, "'op' is 't': the source's table was truncated, and a changelog has no such kind")
 	case "m":
-		return flinkjson.Misfit("'op' is 'm': a message in the source's log, which is no row")
+		return flinkjson.Misfit(changelog.UnknownOp, "'op' is 'm': a message in the source's log, which is no row")
 	default:
-		return flinkjson.Misfit("'op' is none of c, r, u and d")
+		return flinkjson.Misfit(changelog.UnknownOp, "'op' is none of c, r, u and d")
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (e *encoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte, nu
 	row := make([]changelog.Value, len(e.columns))
 	for i, slot := range e.columns {
 		if slot >= len(c.Row) {
-			return dst, false, flinkjson.Misfit("the row does not have this column").At(e.codec.Plan.Fields[after].Type.Fields[i].Name).Err()
+			return dst, false, flinkjson.Misfit(changelog.SchemaMismatch, "the row does not have this column").At(e.codec.Plan.Fields[after].Type.Fields[i].Name).Err()
 		}
 		row[i] = c.Row[slot]
 	}

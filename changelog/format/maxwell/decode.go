@@ -48,13 +48,13 @@ func (d *decoder) message(b *changelog.Batch, m *flinkjson.Message, old *flinkjs
 		return d.unknown(typ)
 	}
 	if m.Rows[0] == nil {
-		return flinkjson.Misfit("'data' is null")
+		return flinkjson.Misfit(changelog.Missing, "'data' is null")
 	}
 	data := m.Rows[0][0]
 	switch typ.Str() {
 	case "update":
 		if m.Rows[1] == nil {
-			return flinkjson.Misfit("the message is an update, and its 'old' is null")
+			return flinkjson.Misfit(changelog.Missing, "the message is an update, and its 'old' is null")
 		}
 		before := m.Rows[1][0]
 		keyOnly, f := d.complete(before, data, old)
@@ -98,19 +98,19 @@ func (d *decoder) unknown(typ changelog.Value) *flinkjson.Failure {
 		if d.Bootstrap {
 			return nil // start and complete, which have no row
 		}
-		return flinkjson.Misfit("'type' is " + name + ": Maxwell sends the rows that the table has already; maxwell.Format.Bootstrap reads them")
+		return flinkjson.Misfit(changelog.UnknownOp, "'type' is "+name+": Maxwell sends the rows that the table has already; maxwell.Format.Bootstrap reads them")
 	case "table-create", "table-alter", "database-create", "database-alter", "database-drop":
 		if d.SkipDDL {
 			return nil
 		}
-		return flinkjson.Misfit("'type' is " + name + ": the message is about definitions and has no rows; maxwell.Format.SkipDDL passes over it")
+		return flinkjson.Misfit(changelog.UnknownOp, "'type' is "+name+": the message is about definitions and has no rows; maxwell.Format.SkipDDL passes over it")
 	case "table-drop":
-		return flinkjson.Misfit("'type' is table-drop: the source's table lost all of its rows, and a changelog has no such kind")
+		return flinkjson.Misfit(changelog.UnknownOp, "'type' is table-drop: the source's table lost all of its rows, and a changelog has no such kind")
 	}
 	if typ.IsNull() {
-		return flinkjson.Misfit("the message has no 'type'; is it one of Maxwell?")
+		return flinkjson.Misfit(changelog.Missing, "the message has no 'type'; is it one of Maxwell?")
 	}
-	return flinkjson.Misfit("'type' is none of insert, update and delete")
+	return flinkjson.Misfit(changelog.UnknownOp, "'type' is none of insert, update and delete")
 }
 
 func (d *decoder) append(b *changelog.Batch, c changelog.Change, metadata []changelog.Value) {

@@ -80,15 +80,15 @@ func (d *decoder) message(b *changelog.Batch, m *flinkjson.Message) *flinkjson.F
 	switch op := m.Value("op_type"); op.Str() {
 	case "I":
 		if after.Row == nil {
-			return flinkjson.Misfit("the message is an insert, and its 'after' is null")
+			return flinkjson.Misfit(changelog.Missing, "the message is an insert, and its 'after' is null")
 		}
 		d.append(b, changelog.Change{Kind: changelog.Insert, Row: after.Row}, metadata)
 	case "U":
 		if before.Row == nil {
-			return flinkjson.Misfit(noBeforeOfUpdate)
+			return flinkjson.Misfit(changelog.Missing, noBeforeOfUpdate)
 		}
 		if after.Row == nil {
-			return flinkjson.Misfit("the message is an update, and its 'after' is null")
+			return flinkjson.Misfit(changelog.Missing, "the message is an update, and its 'after' is null")
 		}
 		if f := d.complete(before, after); f != nil {
 			return f
@@ -101,7 +101,7 @@ func (d *decoder) message(b *changelog.Batch, m *flinkjson.Message) *flinkjson.F
 		d.append(b, changelog.Change{Kind: changelog.UpdateAfter, Row: after.Row}, metadata)
 	case "D":
 		if before.Row == nil {
-			return flinkjson.Misfit(noBeforeOfDelete)
+			return flinkjson.Misfit(changelog.Missing, noBeforeOfDelete)
 		}
 		keyOnly, f := d.old.Settle(before.Row, before.Has)
 		if f != nil {
@@ -109,12 +109,12 @@ func (d *decoder) message(b *changelog.Batch, m *flinkjson.Message) *flinkjson.F
 		}
 		d.append(b, changelog.Change{Kind: changelog.Delete, KeyOnly: keyOnly, Row: before.Row}, metadata)
 	case "T":
-		return flinkjson.Misfit("'op_type' is T: the source's table was truncated, and a changelog has no such kind")
+		return flinkjson.Misfit(changelog.UnknownOp, "'op_type' is T: the source's table was truncated, and a changelog has no such kind")
 	default:
 		if op.IsNull() {
-			return flinkjson.Misfit("the message has no 'op_type'; is it one of GoldenGate?")
+			return flinkjson.Misfit(changelog.Missing, "the message has no 'op_type'; is it one of GoldenGate?")
 		}
-		return flinkjson.Misfit("'op_type' is none of I, U and D")
+		return flinkjson.Misfit(changelog.UnknownOp, "'op_type' is none of I, U and D")
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (d *decoder) complete(before, after flinkjson.Image) *flinkjson.Failure {
 		switch {
 		case after.Has[c]:
 		case !d.old.Keyed:
-			return flinkjson.Refuse("the new row lacks this column, and Flink would read NULL; let the writer send new rows whole, or declare the PRIMARY KEY; " +
+			return flinkjson.Refuse(changelog.Missing, "the new row lacks this column, and Flink would read NULL; let the writer send new rows whole, or declare the PRIMARY KEY; "+
 				"if it leaves NULLs out, set 'ogg-json.encode.ignore-null-fields' = 'true'").At(d.old.Names[c]).At("after")
 		case before.Has[c]:
 			after.Row[col] = before.Row[col]

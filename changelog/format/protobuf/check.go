@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
 )
 
@@ -23,7 +24,7 @@ func (r *reader) check(fd *field, body []byte, packed bool, depth int) *failure 
 		}
 		return r.message(fd.inner, body, nil, depth+1, fd.repeated)
 	case fd.strict && !utf8.Valid(body):
-		return flinkjson.Misfit("the text is not UTF-8")
+		return flinkjson.Misfit(changelog.Malformed, "the text is not UTF-8")
 	}
 	return nil
 }

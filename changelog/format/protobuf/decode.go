@@ -38,7 +38,7 @@ func (d *decoder) DecodeNull(*changelog.Batch, *changelog.Record) error {
 	if d.ignoreErrors {
 		return nil
 	}
-	return &changelog.DataError{Reason: "a null, where a message has to be; if it is a delete, the table is one for 'upsert-kafka'"}
+	return &changelog.DataError{Class: changelog.Missing, Reason: "a null, where a message has to be; if it is a delete, the table is one for 'upsert-kafka'"}
 }
 
 // reader reads one message and those inside of it.
@@ -58,17 +58,17 @@ type mark struct {
 }
 
 // guess returns a failure, or nil when lenient.
-func (r *reader) guess(reason string) *failure {
+func (r *reader) guess(class changelog.DataClass, reason string) *failure {
 	if r.lenient {
 		return nil
 	}
-	return flinkjson.Refuse(reason)
+	return flinkjson.Refuse(class, reason)
 }
 
 // take counts n values against the bound.
 func (r *reader) take(n int) *failure {
 	if r.room -= n; r.room < 0 {
-		return flinkjson.Refuse("the row would take far more memory than the message; is it meant for this table?")
+		return flinkjson.Refuse(changelog.OutOfRange, "the row would take far more memory than the message; is it meant for this table?")
 	}
 	return nil
 }

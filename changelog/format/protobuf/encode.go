@@ -50,15 +50,15 @@ func (e *encoder) message(dst []byte, m *message, row []changelog.Value) ([]byte
 	for _, i := range m.ordered {
 		c := &m.columns[i]
 		if c.slot >= len(row) {
-			return dst, flinkjson.Misfit("the row does not have this column").At(c.name)
+			return dst, flinkjson.Misfit(changelog.SchemaMismatch, "the row does not have this column").At(c.name)
 		}
 		v := row[c.slot]
 		if v.IsUnchanged() {
-			return dst, flinkjson.Misfit("the value was not sent by its source (Unchanged), and protobuf has no word for that").At(c.name)
+			return dst, flinkjson.Misfit(changelog.Missing, "the value was not sent by its source (Unchanged), and protobuf has no word for that").At(c.name)
 		}
 		if v.IsNull() {
 			if c.desc.Cardinality() == protoreflect.Required {
-				return dst, flinkjson.Misfit("the value is NULL, and the field is required").At(c.name)
+				return dst, flinkjson.Misfit(changelog.Missing, "the value is NULL, and the field is required").At(c.name)
 			}
 			continue
 		}
@@ -99,7 +99,7 @@ func (e *encoder) column(dst []byte, c *column, v changelog.Value) ([]byte, *fai
 }
 
 func misfit(t *changelog.Type) *failure {
-	return flinkjson.Misfit("the row has a value of another type here; the type is " + t.String())
+	return flinkjson.Misfit(changelog.WrongType, "the row has a value of another type here; the type is "+t.String())
 }
 
 // field appends one field with its tag; skipZero leaves out what is the default.
@@ -156,7 +156,7 @@ func (e *encoder) value(dst []byte, fd *field, t *changelog.Type, v changelog.Va
 		return protowire.AppendFixed64(dst, math.Float64bits(v.Double())), nil
 	case protoreflect.StringKind:
 		if !utf8.Valid(v.Bytes()) {
-			return dst, flinkjson.Misfit("the text is not UTF-8, or has a lone surrogate, which Flink would write as a question mark")
+			return dst, flinkjson.Misfit(changelog.Malformed, "the text is not UTF-8, or has a lone surrogate, which Flink would write as a question mark")
 		}
 		return protowire.AppendBytes(dst, v.Bytes()), nil
 	case protoreflect.BytesKind:
@@ -167,7 +167,7 @@ func (e *encoder) value(dst []byte, fd *field, t *changelog.Type, v changelog.Va
 	}
 	n := v.Int()
 	if t.Root == changelog.RootInt && n != int64(int32(n)) {
-		return dst, flinkjson.Misfit("a number beyond " + t.String())
+		return dst, flinkjson.Misfit(changelog.OutOfRange, "a number beyond "+t.String())
 	}
 	switch fd.kind {
 	case protoreflect.Sint32Kind, protoreflect.Sint64Kind:
@@ -213,7 +213,7 @@ func (e *encoder) enum(fd *field, t *changelog.Type, v changelog.Value) (protore
 	case e.lenient:
 		return values.Get(0).Number(), nil
 	}
-	return 0, flinkjson.Refuse("the enum " + string(fd.desc.Enum().FullName()) + " has no such value; Flink would write " + string(values.Get(0).Name()))
+	return 0, flinkjson.Refuse(changelog.SchemaMismatch, "the enum "+string(fd.desc.Enum().FullName())+" has no such value; Flink would write "+string(values.Get(0).Name()))
 }
 
 // prefixed appends what body appends, with its length before it.
@@ -268,7 +268,7 @@ func (e *encoder) list(dst []byte, c *column, elems []changelog.Value) ([]byte, 
 // whole reports a NULL for which an empty message would stand that cannot be empty.
 func (e *encoder) whole(fd *field, v changelog.Value) *failure {
 	if v.IsNull() && fd.inner != nil && len(fd.inner.required) > 0 {
-		return flinkjson.Misfit("the value is NULL, for which Flink would write an empty message, and the message has required fields")
+		return flinkjson.Misfit(changelog.Missing, "the value is NULL, for which Flink would write an empty message, and the message has required fields")
 	}
 	return nil
 }

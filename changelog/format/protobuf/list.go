@@ -125,7 +125,7 @@ func (r *reader) distinct(pairs []changelog.Value) ([]changelog.Value, *failure)
 			k.n = 1
 		}
 		if old, ok := at[k]; ok {
-			if f := r.guess("a map has a key twice; Flink would take the last one"); f != nil {
+			if f := r.guess(changelog.Malformed, "a map has a key twice; Flink would take the last one"); f != nil {
 				return nil, f
 			}
 			kept[old+1] = pairs[i+1]

@@ -19,7 +19,7 @@ type entry struct {
 // A NULL key is the default of its type, and of two entries with one key the later value stands in the earlier one's place.
 func (e *encoder) inHashOrder(c *column, pairs []changelog.Value) ([]entry, *failure) {
 	if len(pairs)%2 != 0 {
-		return nil, flinkjson.Misfit("the map has a key without a value")
+		return nil, flinkjson.Misfit(changelog.Malformed, "the map has a key without a value")
 	}
 	type id struct {
 		n int64

@@ -39,7 +39,7 @@ func (r *reader) message(m *message, p []byte, dst []changelog.Value, depth int,
 		packed := fd.repeated && wire == protowire.BytesType && packable(fd.wire)
 		if wire != fd.wire && !packed {
 			if fd.column >= 0 && m.columns[fd.column].slot >= 0 {
-				if f := r.guess("the field has another type in the message than in its .proto; Flink would read the row as if the field were absent"); f != nil {
+				if f := r.guess(changelog.SchemaMismatch, "the field has another type in the message than in its .proto; Flink would read the row as if the field were absent"); f != nil {
 					return f.At(m.columns[fd.column].name)
 				}
 			}
@@ -57,7 +57,7 @@ func (r *reader) message(m *message, p []byte, dst []changelog.Value, depth int,
 	if whole {
 		for k, num := range m.required {
 			if !met[k] {
-				return flinkjson.Misfit("the required field is absent").At(string(m.fields[num].desc.Name()))
+				return flinkjson.Misfit(changelog.Missing, "the required field is absent").At(string(m.fields[num].desc.Name()))
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (r *reader) first(m *message, fd *field, base int, body []byte, packed bool
 		mk = &r.marks[base+fd.column] // the stack may have moved
 		if mk.gone {
 			// Generated code keeps the builder of a member that was overtaken, and goes on with it.
-			if f := r.guess("a message of a oneof is there again after another member; Flink would merge both"); f != nil {
+			if f := r.guess(changelog.Malformed, "a message of a oneof is there again after another member; Flink would merge both"); f != nil {
 				return false, f
 			}
 		}

@@ -39,18 +39,18 @@ func (r *reader) scalar(fd *field, t *changelog.Type, body []byte) (v changelog.
 		return v, false, f
 	}
 	if n == 10 && body[9] > 1 {
-		f = r.guess("an integer has more than 64 bits")
+		f = r.guess(changelog.OutOfRange, "an integer has more than 64 bits")
 	}
 	switch fd.kind {
 	case protoreflect.BoolKind:
 		if u > 1 && f == nil {
-			f = r.guess("neither true nor false; Flink would read TRUE")
+			f = r.guess(changelog.WrongType, "neither true nor false; Flink would read TRUE")
 		}
 		return changelog.BoolValue(u != 0), true, f
 	case protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.Sint32Kind, protoreflect.EnumKind:
 		// A negative number is ten bytes long, or five for a writer that has it unsigned.
 		if int64(u) != int64(int32(u)) && u>>32 != 0 && f == nil {
-			f = r.guess("an integer has more than 32 bits; Flink would read its lower bits")
+			f = r.guess(changelog.OutOfRange, "an integer has more than 32 bits; Flink would read its lower bits")
 		}
 		if f != nil {
 			return v, false, f
@@ -73,9 +73,9 @@ func (r *reader) text(fd *field, s []byte) ([]byte, *failure) {
 	case utf8.Valid(s):
 		return s, nil
 	case fd.strict:
-		return nil, flinkjson.Misfit("the text is not UTF-8")
+		return nil, flinkjson.Misfit(changelog.Malformed, "the text is not UTF-8")
 	}
-	return replaceInvalid(s), r.guess("the text is not UTF-8; Flink would put U+FFFD there")
+	return replaceInvalid(s), r.guess(changelog.Malformed, "the text is not UTF-8; Flink would put U+FFFD there")
 }
 
 func (r *reader) enum(fd *field, t *changelog.Type, n protoreflect.EnumNumber) (v changelog.Value, ok bool, f *failure) {
@@ -86,11 +86,11 @@ func (r *reader) enum(fd *field, t *changelog.Type, n protoreflect.EnumNumber) (
 	switch {
 	case e.IsClosed():
 		r.dropped = true
-		return v, false, r.guess("an enum has a number without a name; Flink would read the row as if the field were absent")
+		return v, false, r.guess(changelog.SchemaMismatch, "an enum has a number without a name; Flink would read the row as if the field were absent")
 	case t.Root == changelog.RootInt:
-		return v, false, flinkjson.Misfit("an enum has a number without a name, which Flink fails at too; a newer .proto may have it")
+		return v, false, flinkjson.Misfit(changelog.SchemaMismatch, "an enum has a number without a name, which Flink fails at too; a newer .proto may have it")
 	}
-	return changelog.StringValue("UNRECOGNIZED"), true, r.guess("an enum has a number without a name; Flink would read UNRECOGNIZED; a newer .proto may have it")
+	return changelog.StringValue("UNRECOGNIZED"), true, r.guess(changelog.SchemaMismatch, "an enum has a number without a name; Flink would read UNRECOGNIZED; a newer .proto may have it")
 }
 
 // replaceInvalid puts one U+FFFD where Java does: for each longest run of bytes that could begin a character, and one for each other byte.

@@ -3,6 +3,7 @@ package protobuf
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
 )
 
@@ -14,10 +15,12 @@ type failure = flinkjson.Failure
 const maxDepth = 100
 
 func cut() *failure {
-	return flinkjson.Misfit("the message ends inside a field; is it protobuf, without a length or a schema id before it?")
+	return flinkjson.Misfit(changelog.Malformed, "the message ends inside a field; is it protobuf, without a length or a schema id before it?")
 }
 
-func tooDeep() *failure { return flinkjson.Misfit("messages are nested more than 100 deep") }
+func tooDeep() *failure {
+	return flinkjson.Misfit(changelog.OutOfRange, "messages are nested more than 100 deep")
+}
 
 // varint reads as CodedInputStream.readRawVarint64: at most ten bytes, and what the tenth has beyond 64 bits is shifted out. It differs from
 // protowire.ConsumeVarint, which refuses that.
@@ -25,7 +28,7 @@ func varint(p []byte) (v uint64, n int, f *failure) {
 	for i := 0; ; i++ {
 		switch {
 		case i == 10:
-			return 0, 0, flinkjson.Misfit("an integer has more than ten bytes")
+			return 0, 0, flinkjson.Misfit(changelog.Malformed, "an integer has more than ten bytes")
 		case i == len(p):
 			return 0, 0, cut()
 		}
@@ -44,7 +47,7 @@ func tag(p []byte) (num protowire.Number, wire protowire.Type, n int, f *failure
 	}
 	t := uint32(v)
 	if t>>3 == 0 {
-		return 0, 0, 0, flinkjson.Misfit("a field has the number 0; is it protobuf, without a length or a schema id before it?")
+		return 0, 0, 0, flinkjson.Misfit(changelog.Malformed, "a field has the number 0; is it protobuf, without a length or a schema id before it?")
 	}
 	return protowire.Number(t >> 3), protowire.Type(t & 7), n, nil
 }
@@ -58,7 +61,7 @@ func length(p []byte) (body []byte, n int, f *failure) {
 	size := int32(v)
 	switch {
 	case size < 0:
-		return nil, 0, flinkjson.Misfit("a length is negative")
+		return nil, 0, flinkjson.Misfit(changelog.Malformed, "a length is negative")
 	case int(size) > len(p)-n:
 		return nil, 0, cut()
 	}
@@ -87,9 +90,9 @@ func content(p []byte, num protowire.Number, wire protowire.Type, depth int) (bo
 	case protowire.StartGroupType:
 		return group(p, num, depth)
 	case protowire.EndGroupType:
-		return nil, 0, flinkjson.Misfit("a group ends that did not begin")
+		return nil, 0, flinkjson.Misfit(changelog.Malformed, "a group ends that did not begin")
 	}
-	return nil, 0, flinkjson.Misfit("a field has a wire type that does not exist; is it protobuf, without a length or a schema id before it?")
+	return nil, 0, flinkjson.Misfit(changelog.Malformed, "a field has a wire type that does not exist; is it protobuf, without a length or a schema id before it?")
 }
 
 // group reads up to the end of the group called num.
@@ -106,7 +109,7 @@ func group(p []byte, num protowire.Number, depth int) (body []byte, n int, f *fa
 		n += size
 		if wire == protowire.EndGroupType {
 			if inner != num {
-				return nil, 0, flinkjson.Misfit("a group ends that did not begin")
+				return nil, 0, flinkjson.Misfit(changelog.Malformed, "a group ends that did not begin")
 			}
 			return p[:start:start], n, nil
 		}

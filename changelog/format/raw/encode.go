@@ -16,24 +16,24 @@ type Encoder struct {
 // AppendPayload implements [changelog.PayloadEncoder]. NULL is Kafka's null.
 func (e *Encoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte, null bool, err error) {
 	if e.column >= len(c.Row) {
-		return dst, false, e.fault("the row lacks the column")
+		return dst, false, e.fault(changelog.SchemaMismatch, "the row lacks the column")
 	}
 	v := c.Row[e.column]
 	if v.IsNull() {
 		return dst, true, nil
 	}
 	if v.Kind() != e.typ.Root.ValueKind() {
-		return dst, false, e.fault(fmt.Sprintf("the value is no %s", e.typ))
+		return dst, false, e.fault(changelog.WrongType, fmt.Sprintf("the value is no %s", e.typ))
 	}
 	out, reason := e.append(dst, v)
 	if reason != "" {
-		return dst, false, e.fault(reason)
+		return dst, false, e.fault(changelog.OutOfRange, reason)
 	}
 	return out, false, nil
 }
 
-func (e *Encoder) fault(reason string) error {
-	return &changelog.DataError{Field: e.name, Reason: reason}
+func (e *Encoder) fault(class changelog.DataClass, reason string) error {
+	return &changelog.DataError{Class: class, Field: e.name, Reason: reason}
 }
 
 func (e *Encoder) append(dst []byte, v changelog.Value) (out []byte, reason string) {

@@ -151,9 +151,9 @@ func (d *Decoder) DecodeNull(b *changelog.Batch, _ *changelog.Record) error {
 
 // DecodePayload implements [changelog.PayloadDecoder].
 func (d *Decoder) DecodePayload(b *changelog.Batch, p []byte, _ *changelog.Record) error {
-	v, reason := d.value(b, p)
+	v, class, reason := d.value(b, p)
 	if reason != "" {
-		return &changelog.DataError{Field: b.Table.Schema.Columns[d.column].Name, Reason: reason}
+		return &changelog.DataError{Class: class, Field: b.Table.Schema.Columns[d.column].Name, Reason: reason}
 	}
 	row := b.NewRow()
 	row[d.column] = v
@@ -161,34 +161,34 @@ func (d *Decoder) DecodePayload(b *changelog.Batch, p []byte, _ *changelog.Recor
 	return nil
 }
 
-func (d *Decoder) value(b *changelog.Batch, p []byte) (v changelog.Value, reason string) {
+func (d *Decoder) value(b *changelog.Batch, p []byte) (v changelog.Value, class changelog.DataClass, reason string) {
 	if d.size > 0 && len(p) != d.size {
-		return v, fmt.Sprintf("%d bytes where a %s has %d", len(p), d.typ, d.size)
+		return v, changelog.WrongType, fmt.Sprintf("%d bytes where a %s has %d", len(p), d.typ, d.size)
 	}
 	switch d.typ.Root {
 	case changelog.RootBoolean:
 		if p[0] > 1 && !d.lenient {
-			return v, "a byte that is neither 0 nor 1; Flink would read TRUE"
+			return v, changelog.WrongType, "a byte that is neither 0 nor 1; Flink would read TRUE"
 		}
-		return changelog.BoolValue(p[0] != 0), ""
+		return changelog.BoolValue(p[0] != 0), 0, ""
 	case changelog.RootTinyInt:
-		return changelog.IntValue(int64(int8(p[0]))), ""
+		return changelog.IntValue(int64(int8(p[0]))), 0, ""
 	case changelog.RootSmallInt:
-		return changelog.IntValue(int64(int16(d.order.Uint16(p)))), ""
+		return changelog.IntValue(int64(int16(d.order.Uint16(p)))), 0, ""
 	case changelog.RootInt:
-		return changelog.IntValue(int64(int32(d.order.Uint32(p)))), ""
+		return changelog.IntValue(int64(int32(d.order.Uint32(p)))), 0, ""
 	case changelog.RootBigInt:
-		return changelog.IntValue(int64(d.order.Uint64(p))), ""
+		return changelog.IntValue(int64(d.order.Uint64(p))), 0, ""
 	case changelog.RootFloat:
-		return changelog.FloatValue(math.Float32frombits(d.order.Uint32(p))), ""
+		return changelog.FloatValue(math.Float32frombits(d.order.Uint32(p))), 0, ""
 	case changelog.RootDouble:
-		return changelog.DoubleValue(math.Float64frombits(d.order.Uint64(p))), ""
+		return changelog.DoubleValue(math.Float64frombits(d.order.Uint64(p))), 0, ""
 	case changelog.RootBinary, changelog.RootVarbinary:
-		return changelog.BytesValue(p), ""
+		return changelog.BytesValue(p), 0, ""
 	}
 	s, clean := d.charset.decode(b, p)
 	if !clean && !d.lenient {
-		return v, "bytes that are no text in the charset " + d.charset.String() + "; Flink would put U+FFFD there"
+		return v, changelog.Malformed, "bytes that are no text in the charset " + d.charset.String() + "; Flink would put U+FFFD there"
 	}
-	return changelog.StringBytesValue(s), ""
+	return changelog.StringBytesValue(s), 0, ""
 }

@@ -40,15 +40,15 @@ func (r *Reader) End() *Failure {
 	if len(r.p) == 0 {
 		return nil
 	}
-	return r.Guess("there are bytes after the end of the row; is it a row of this table? Flink would not look at them")
+	return r.Guess(changelog.Malformed, "there are bytes after the end of the row; is it a row of this table? Flink would not look at them")
 }
 
 // Guess returns a Failure, or nil when lenient.
-func (r *Reader) Guess(reason string) *Failure {
+func (r *Reader) Guess(class changelog.DataClass, reason string) *Failure {
 	if r.lenient {
 		return nil
 	}
-	return flinkjson.Refuse(reason)
+	return flinkjson.Refuse(class, reason)
 }
 
 const dayMillis = 86_400_000
@@ -59,7 +59,9 @@ const (
 	firstDay, lastDay     = -719_162, 2_932_896
 )
 
-func ended() *Failure { return flinkjson.Misfit("the message ends inside the row") }
+func ended() *Failure {
+	return flinkjson.Misfit(changelog.Malformed, "the message ends inside the row")
+}
 
 // number reads an integer of at most bits, in zigzag and in groups of seven bits.
 func (r *Reader) number(bits int) (int64, *Failure) {
@@ -72,7 +74,7 @@ func (r *Reader) number(bits int) (int64, *Failure) {
 		c := r.p[i]
 		u |= uint64(c&0x7F) << (7 * i)
 		if i == most-1 && c > 0x7F {
-			return 0, flinkjson.Misfit("an integer is longer than its type")
+			return 0, flinkjson.Misfit(changelog.Malformed, "an integer is longer than its type")
 		}
 		if c > 0x7F {
 			continue
@@ -83,7 +85,7 @@ func (r *Reader) number(bits int) (int64, *Failure) {
 			u = uint64(uint32(u))
 		}
 		if odd {
-			if f := r.Guess("an integer has more bits than its type"); f != nil {
+			if f := r.Guess(changelog.OutOfRange, "an integer has more bits than its type"); f != nil {
 				return 0, f
 			}
 		}
@@ -98,7 +100,7 @@ func (r *Reader) data() ([]byte, *Failure) {
 	case f != nil:
 		return nil, f
 	case n < 0:
-		return nil, flinkjson.Misfit("a length is negative")
+		return nil, flinkjson.Misfit(changelog.Malformed, "a length is negative")
 	case n > int64(len(r.p)):
 		return nil, ended()
 	}
@@ -118,7 +120,7 @@ func (r *Reader) Value(p *Plan, dst *changelog.Value) *Failure {
 		case branch == 0:
 			return nil
 		case branch != 1:
-			return flinkjson.Misfit("a union has no such branch; does the writer's table have the same columns, with the same NOT NULL?")
+			return flinkjson.Misfit(changelog.SchemaMismatch, "a union has no such branch; does the writer's table have the same columns, with the same NOT NULL?")
 		}
 	}
 	return r.inner(p, dst)
@@ -159,7 +161,7 @@ func (r *Reader) inner(p *Plan, dst *changelog.Value) *Failure {
 		r.p = r.p[1:]
 		*dst = changelog.BoolValue(c == 1)
 		if c > 1 {
-			return r.Guess("neither true nor false; Flink would read FALSE")
+			return r.Guess(changelog.WrongType, "neither true nor false; Flink would read FALSE")
 		}
 		return nil
 	case changelog.RootBinary, changelog.RootVarbinary:
@@ -199,7 +201,7 @@ func (r *Reader) inner(p *Plan, dst *changelog.Value) *Failure {
 }
 
 // Integer makes the value of a type that is an int or a long in Avro.
-func Integer(t *changelog.Type, v int64, dst *changelog.Value, guess func(string) *Failure) *Failure {
+func Integer(t *changelog.Type, v int64, dst *changelog.Value, guess func(changelog.DataClass, string) *Failure) *Failure {
 	switch t.Root {
 	case changelog.RootTinyInt, changelog.RootSmallInt:
 		cut := int64(int16(v))
@@ -208,11 +210,11 @@ func Integer(t *changelog.Type, v int64, dst *changelog.Value, guess func(string
 		}
 		*dst = changelog.IntValue(cut)
 		if cut != v {
-			return guess("beyond the range of " + t.String() + "; Flink would read another number")
+			return guess(changelog.OutOfRange, "beyond the range of "+t.String()+"; Flink would read another number")
 		}
 	case changelog.RootDate:
 		if *dst = changelog.DateValue(v); v < firstDay || v > lastDay {
-			return guess("not in the years 0001 to 9999 of SQL")
+			return guess(changelog.OutOfRange, "not in the years 0001 to 9999 of SQL")
 		}
 	case changelog.RootTime:
 		bad := v < 0 || v >= dayMillis
@@ -221,7 +223,7 @@ func Integer(t *changelog.Type, v int64, dst *changelog.Value, guess func(string
 		}
 		*dst = changelog.TimeValue(v * 1e6)
 		if bad {
-			return guess("no time of a day")
+			return guess(changelog.OutOfRange, "no time of a day")
 		}
 	case changelog.RootTimestamp, changelog.RootTimestampLTZ:
 		sec, ms := v/1000, v%1000
@@ -232,7 +234,7 @@ func Integer(t *changelog.Type, v int64, dst *changelog.Value, guess func(string
 			*dst = changelog.TimestampLTZValue(sec, int32(ms)*1e6)
 		}
 		if v < firstMilli || v > lastMilli {
-			return guess("not in the years 0001 to 9999 of SQL; is it milliseconds?")
+			return guess(changelog.OutOfRange, "not in the years 0001 to 9999 of SQL; is it milliseconds?")
 		}
 	default:
 		*dst = changelog.IntValue(v)
@@ -241,9 +243,9 @@ func Integer(t *changelog.Type, v int64, dst *changelog.Value, guess func(string
 }
 
 // Unscaled makes a DECIMAL of its unscaled number, in two's complement, at the column's scale.
-func Unscaled(s []byte, t *changelog.Type, dst *changelog.Value, guess func(string) *Failure) *Failure {
+func Unscaled(s []byte, t *changelog.Type, dst *changelog.Value, guess func(changelog.DataClass, string) *Failure) *Failure {
 	if len(s) == 0 {
-		return flinkjson.Misfit("a DECIMAL has no digit")
+		return flinkjson.Misfit(changelog.Malformed, "a DECIMAL has no digit")
 	}
 	sign := byte(int8(s[0]) >> 7)
 	for len(s) > 16 && s[0] == sign && s[1]>>7 == sign>>7 {
@@ -261,16 +263,18 @@ func Unscaled(s []byte, t *changelog.Type, dst *changelog.Value, guess func(stri
 			return nil
 		}
 	}
-	return guess("more digits than " + t.String() + " has; Flink would read NULL")
+	return guess(changelog.OutOfRange, "more digits than "+t.String()+" has; Flink would read NULL")
 }
 
 // Take counts n values against the bound.
 func (r *Reader) Take(n int) *Failure {
 	if r.room -= n; r.room < 0 {
-		return flinkjson.Refuse("the row would take far more memory than the message; is it meant for this table?")
+		return flinkjson.Refuse(changelog.OutOfRange, "the row would take far more memory than the message; is it meant for this table?")
 	}
 	return nil
 }
 
 // Refuse returns the failure that leniency would hide.
-func Refuse(reason string) *Failure { return flinkjson.Refuse(reason) }
+func Refuse(class changelog.DataClass, reason string) *Failure {
+	return flinkjson.Refuse(class, reason)
+}

@@ -83,7 +83,7 @@ func (r *Reader) distinct(pairs []changelog.Value) ([]changelog.Value, *Failure)
 	kept := pairs[:0]
 	for i := 0; i < len(pairs); i += 2 {
 		if k, ok := at[pairs[i].Str()]; ok {
-			if f := r.Guess("a map has a key twice"); f != nil {
+			if f := r.Guess(changelog.Malformed, "a map has a key twice"); f != nil {
 				return nil, f
 			}
 			kept[k+1] = pairs[i+1]
@@ -101,7 +101,7 @@ func (r *Reader) text() ([]byte, *Failure) {
 	if f != nil || utf8.Valid(s) {
 		return s, f
 	}
-	return replaceInvalid(s), r.Guess("a text is not UTF-8; Flink would put U+FFFD there")
+	return replaceInvalid(s), r.Guess(changelog.Malformed, "a text is not UTF-8; Flink would put U+FFFD there")
 }
 
 // replaceInvalid puts one U+FFFD where Java's decoder does: for each longest run of bytes that could begin a character, and one for each other

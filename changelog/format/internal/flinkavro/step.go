@@ -78,7 +78,7 @@ func (r *Reader) Row(s *Step, dst []changelog.Value, slots []int) (null bool, f 
 	case OpNull:
 		return true, nil
 	}
-	return false, flinkjson.Misfit(s.Reason)
+	return false, flinkjson.Misfit(changelog.SchemaMismatch, s.Reason)
 }
 
 func (r *Reader) branch(s *Step) (*Step, *Failure) {
@@ -87,7 +87,7 @@ func (r *Reader) branch(s *Step) (*Step, *Failure) {
 	case f != nil:
 		return nil, f
 	case n < 0 || n >= int64(len(s.Steps)):
-		return nil, flinkjson.Misfit("a union has no such branch")
+		return nil, flinkjson.Misfit(changelog.Malformed, "a union has no such branch")
 	}
 	return s.Steps[n], nil
 }
@@ -122,7 +122,7 @@ func (r *Reader) record(s *Step, dst []changelog.Value, slots []int) *Failure {
 // step reads a value.
 func (r *Reader) step(s *Step, dst *changelog.Value) *Failure {
 	if s.Reason != "" && s.Op != OpFail {
-		if f := r.Guess(s.Reason); f != nil {
+		if f := r.Guess(changelog.SchemaMismatch, s.Reason); f != nil {
 			return f
 		}
 	}
@@ -169,9 +169,9 @@ func (r *Reader) step(s *Step, dst *changelog.Value) *Failure {
 		case f != nil:
 			return f
 		case n < 0 || n >= int64(len(s.Symbols)):
-			return flinkjson.Misfit("an enum has no such symbol")
+			return flinkjson.Misfit(changelog.Malformed, "an enum has no such symbol")
 		case s.Symbols[n].IsNull():
-			return flinkjson.Misfit("an enum's symbol is none of those of the option 'schema'")
+			return flinkjson.Misfit(changelog.SchemaMismatch, "an enum's symbol is none of those of the option 'schema'")
 		}
 		*dst = s.Symbols[n]
 		return nil
@@ -187,7 +187,7 @@ func (r *Reader) step(s *Step, dst *changelog.Value) *Failure {
 		*dst = changelog.BytesValue(data)
 		return nil
 	}
-	return flinkjson.Misfit(s.Reason)
+	return flinkjson.Misfit(changelog.SchemaMismatch, s.Reason)
 }
 
 // toFloat reads a number that Avro promotes.
@@ -233,7 +233,7 @@ func (r *Reader) skip(s *Step) *Failure {
 		return f
 	}
 	if r.depth++; r.depth > maxSkipDepth {
-		return flinkjson.Refuse("a field that the table does not have is nested too deeply")
+		return flinkjson.Refuse(changelog.OutOfRange, "a field that the table does not have is nested too deeply")
 	}
 	defer func() { r.depth-- }()
 	switch s.Op {
@@ -256,7 +256,7 @@ func (r *Reader) skip(s *Step) *Failure {
 	case OpArray, OpMap:
 		return r.skipBlocks(s)
 	}
-	return flinkjson.Misfit(s.Reason)
+	return flinkjson.Misfit(changelog.SchemaMismatch, s.Reason)
 }
 
 func (r *Reader) skipBlocks(s *Step) *Failure {

@@ -75,7 +75,7 @@ func (w Writer) Value(dst []byte, p *Plan, v changelog.Value) ([]byte, *Failure)
 	case changelog.KindRow:
 		fields := v.Elems()
 		if len(fields) != len(p.Fields) {
-			return dst, flinkjson.Misfit("the ROW does not have the fields of " + p.Type.String())
+			return dst, flinkjson.Misfit(changelog.SchemaMismatch, "the ROW does not have the fields of "+p.Type.String())
 		}
 		for i := range fields {
 			var f *Failure
@@ -93,11 +93,11 @@ func (w Writer) Value(dst []byte, p *Plan, v changelog.Value) ([]byte, *Failure)
 func Fits(p *Plan, v changelog.Value) *Failure {
 	switch {
 	case v.IsNull() && p.Type.NotNull:
-		return flinkjson.Misfit("the value is NULL, and its type is " + p.Type.String())
+		return flinkjson.Misfit(changelog.Missing, "the value is NULL, and its type is "+p.Type.String())
 	case v.IsUnchanged():
-		return flinkjson.Misfit("the value was not sent by its source (Unchanged), and Avro has no word for that")
+		return flinkjson.Misfit(changelog.Missing, "the value was not sent by its source (Unchanged), and Avro has no word for that")
 	case !v.IsNull() && v.Kind() != p.Type.Root.ValueKind():
-		return flinkjson.Misfit("the row has a value of another type here; the column is " + p.Type.String())
+		return flinkjson.Misfit(changelog.WrongType, "the row has a value of another type here; the column is "+p.Type.String())
 	}
 	return nil
 }
@@ -111,17 +111,17 @@ func (w Writer) Integer(v changelog.Value) (int64, *Failure) {
 		return v.Date(), nil
 	case changelog.KindTime:
 		if v.Time()%1e6 != 0 && !w.Lenient {
-			return 0, flinkjson.Misfit("a TIME with more than milliseconds, which Flink would cut off")
+			return 0, flinkjson.Misfit(changelog.OutOfRange, "a TIME with more than milliseconds, which Flink would cut off")
 		}
 		return v.Time() / 1e6, nil
 	}
 	sec, nanos := v.Timestamp()
 	if nanos%1e6 != 0 && !w.Lenient {
-		return 0, flinkjson.Misfit("a time with more than milliseconds, which Flink would cut off")
+		return 0, flinkjson.Misfit(changelog.OutOfRange, "a time with more than milliseconds, which Flink would cut off")
 	}
 	hi, lo := bits.Mul64(uint64(max(sec, -sec)), 1000)
 	if hi != 0 || lo > math.MaxInt64-1000 {
-		return 0, flinkjson.Misfit("a time whose milliseconds 64 bits do not hold")
+		return 0, flinkjson.Misfit(changelog.OutOfRange, "a time whose milliseconds 64 bits do not hold")
 	}
 	return sec*1000 + int64(nanos/1e6), nil
 }
@@ -130,14 +130,14 @@ func (w Writer) Integer(v changelog.Value) (int64, *Failure) {
 func appendSymbol(dst []byte, p *Plan, symbol string) ([]byte, *Failure) {
 	i := slices.Index(p.Symbols, symbol)
 	if i < 0 {
-		return dst, flinkjson.Misfit("the text is none of the symbols that the enum of the option 'schema' has")
+		return dst, flinkjson.Misfit(changelog.SchemaMismatch, "the text is none of the symbols that the enum of the option 'schema' has")
 	}
 	return appendNumber(dst, int64(i)), nil
 }
 
 func appendText(dst, s []byte) ([]byte, *Failure) {
 	if !utf8.Valid(s) {
-		return dst, flinkjson.Misfit("the text is not UTF-8, or has a lone surrogate, which Flink would write as a question mark")
+		return dst, flinkjson.Misfit(changelog.Malformed, "the text is not UTF-8, or has a lone surrogate, which Flink would write as a question mark")
 	}
 	return append(appendNumber(dst, int64(len(s))), s...), nil
 }
@@ -191,13 +191,13 @@ func (w Writer) mapping(dst []byte, p *Plan, pairs []changelog.Value) ([]byte, *
 // InHashOrder returns the entries in the order in which Java's HashMap has them, since Flink puts them into one.
 func InHashOrder(pairs []changelog.Value) ([]Entry, *Failure) {
 	if len(pairs)%2 != 0 {
-		return nil, flinkjson.Misfit("the map has a key without a value")
+		return nil, flinkjson.Misfit(changelog.Malformed, "the map has a key without a value")
 	}
 	entries := make([]Entry, 0, len(pairs)/2)
 	at := make(map[string]int, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i].Kind() != changelog.KindString {
-			return nil, flinkjson.Misfit("a key of the map is NULL or no text")
+			return nil, flinkjson.Misfit(changelog.Missing, "a key of the map is NULL or no text")
 		}
 		key := pairs[i].Str()
 		if k, ok := at[key]; ok {

@@ -15,14 +15,16 @@ type Decoder struct {
 	flink    changelog.FlinkVersion
 	arrays   bool // a message may be an array of rows, and a broken one a null row: Flink 2.1
 	row      rowPlan
-	width    int  // of the table's rows
-	decimals bool // some column is or holds a DECIMAL: Jackson's trees then have their floats as BigDecimal
+	width    int       // of the table's rows
+	decimals bool      // some column is or holds a DECIMAL: Jackson's trees then have their floats as BigDecimal
+	nodes    int       // that a message may have which is read as a tree
+	objects  []*Object // of an [Envelope]
 	work     sync.Pool
 }
 
 // NewDecoder makes a decoder for p, whose options o are, or says which columns JSON cannot hold. format is what errors begin with.
 func NewDecoder(format string, p changelog.Payload, o Options) (*Decoder, error) {
-	d := &Decoder{Options: o, lenient: p.Lenient, width: len(p.Table.Schema.Columns), flink: p.Flink, arrays: p.Flink.Since(changelog.Flink2_1)}
+	d := &Decoder{Options: o, lenient: p.Lenient, width: len(p.Table.Schema.Columns), flink: p.Flink, nodes: maxNodes, arrays: p.Flink.Since(changelog.Flink2_1)}
 	var errs []error
 	d.row.index = make(map[string]int, len(p.Columns))
 	for i, col := range p.Columns {
@@ -47,12 +49,17 @@ type work struct {
 	exact exact
 }
 
-// Values that rows may take beyond the size of their message: a floor, so that small messages of wide tables pass, and a rate. An
-// object of two bytes can stand for a row of a thousand NULLs, so without a bound a message of a megabyte could ask for gigabytes.
+// Values that rows may take beyond the size of their message: a floor, so that small messages of wide tables pass, and a rate, which for
+// messages beyond a megabyte falls to a value for each byte: scalars, with what parts them, take two bytes at least. An object of two bytes
+// can stand for a row of a thousand NULLs, so without a bound a message of a megabyte could ask for gigabytes.
 const (
 	roomFloor   = 1 << 20
 	roomPerByte = 8
+	roomCeiling = 8 << 20 // of what the rate gives
 )
+
+// room is how many values the rows of a message of n bytes may take.
+func room(n int) int { return roomFloor + max(n, min(roomPerByte*n, roomCeiling)) }
 
 // keptScratch is how many bytes of one kind of scratch memory a decoder keeps for the next message.
 const keptScratch = 256 << 10
@@ -74,7 +81,7 @@ func (d *Decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog
 		}
 		b.Truncate(start)
 		if w.plain.room < 0 {
-			return &changelog.DataError{Reason: tooLarge} // the exact reader would only take as much again
+			return &changelog.DataError{Class: changelog.OutOfRange, Reason: tooLarge} // the exact reader would only take as much again
 		}
 	}
 	if f := w.exact.message(d, b, payload); f != nil {

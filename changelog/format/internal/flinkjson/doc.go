@@ -12,6 +12,9 @@
 // tree of Jackson's nodes, and so the exact reader has these rules too. An [Outline] says where in a message the rows are, so that the plain
 // reader can take such messages as well.
 //
+// A message takes a bounded multiple of its size in memory, and a tree a bounded number of nodes. What nobody asks for is skipped without a node where the rules
+// are not those of trees, and an array or object in a STRING column is written as text while it is read.
+//
 // # Writing
 //
 // [Encoder] writes rows as RowDataToJsonConverters and Jackson's generator do, byte for byte.

@@ -58,7 +58,7 @@ func (e *Encoder) object(dst []byte, rp *rowPlan, row []changelog.Value) ([]byte
 	for i := range rp.fields {
 		fd := &rp.fields[i]
 		if fd.slot >= len(row) {
-			return dst, misfitf("the row does not have this column").at(fd.name)
+			return dst, misfitf("the row does not have this column").As(changelog.SchemaMismatch).at(fd.name)
 		}
 		if e.IgnoreNulls && row[fd.slot].IsNull() {
 			continue
@@ -86,7 +86,7 @@ func (e *Encoder) value(dst []byte, p *plan, v changelog.Value) ([]byte, *Failur
 	case v.IsNull():
 		return append(dst, "null"...), nil
 	case v.IsUnchanged():
-		return dst, misfitf("the value was not sent by its source (Unchanged), and JSON has no word for that")
+		return dst, misfitf("the value was not sent by its source (Unchanged), and JSON has no word for that").As(changelog.Missing)
 	case v.Kind() != p.kind:
 		return dst, misfitf("the row has a value of another type here; the column is " + p.typ.String())
 	}
@@ -130,7 +130,7 @@ func (e *Encoder) mapping(dst []byte, p *plan, pairs []changelog.Value) ([]byte,
 		}
 		var ok bool
 		if dst, ok = appendText(dst, entries[i].name); !ok {
-			return dst, misfitf("a key of the map is not UTF-8")
+			return dst, misfitf("a key of the map is not UTF-8").As(changelog.Malformed)
 		}
 		dst = append(dst, ':')
 		if dst, f = e.value(dst, p.elem, entries[i].value); f != nil {
@@ -143,7 +143,7 @@ func (e *Encoder) mapping(dst []byte, p *plan, pairs []changelog.Value) ([]byte,
 // entries settles what a NULL key is and puts a later entry of one name in an earlier one's place, as Jackson's ObjectNode does.
 func (e *Encoder) entries(p *plan, pairs []changelog.Value) ([]entry, *Failure) {
 	if len(pairs)%2 != 0 {
-		return nil, misfitf("the map has a key without a value")
+		return nil, misfitf("the map has a key without a value").As(changelog.Malformed)
 	}
 	list := make([]entry, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
@@ -153,7 +153,7 @@ func (e *Encoder) entries(p *plan, pairs []changelog.Value) ([]entry, *Failure) 
 		case !key.IsNull():
 			return nil, misfitf("a key of the map is no text")
 		case e.NullKey == NullKeyFail:
-			return nil, misfitf("a key of the map is NULL; 'map-null-key.mode' = 'DROP' leaves the entry out, 'LITERAL' writes the key that 'map-null-key.literal' says")
+			return nil, misfitf("a key of the map is NULL; 'map-null-key.mode' = 'DROP' leaves the entry out, 'LITERAL' writes the key that 'map-null-key.literal' says").As(changelog.Missing)
 		case e.NullKey == NullKeyLiteral:
 			list = append(list, entry{[]byte(e.NullKeyLiteral), pairs[i+1]})
 		}
@@ -163,7 +163,7 @@ func (e *Encoder) entries(p *plan, pairs []changelog.Value) ([]entry, *Failure) 
 	}
 	if e.IgnoreNulls && p.elem.root == changelog.RootRow {
 		// Flink writes the later row over the members of the earlier one, so that members of both come out.
-		return nil, misfitf("a key of the map is there twice; with 'encode.ignore-null-fields' Flink would mix the two rows")
+		return nil, misfitf("a key of the map is there twice; with 'encode.ignore-null-fields' Flink would mix the two rows").As(changelog.Malformed)
 	}
 	at := make(map[string]int, len(list))
 	kept := list[:0]

@@ -42,7 +42,7 @@ func (e *Encoder) scalar(dst []byte, p *plan, v changelog.Value) ([]byte, *Failu
 	case changelog.KindString:
 		dst, ok := appendText(dst, v.Bytes())
 		if !ok {
-			return dst, misfitf("the text is not UTF-8")
+			return dst, misfitf("the text is not UTF-8").As(changelog.Malformed)
 		}
 		return dst, nil
 	case changelog.KindBytes:
@@ -54,7 +54,7 @@ func (e *Encoder) scalar(dst []byte, p *plan, v changelog.Value) ([]byte, *Failu
 			return e.millis(dst, v)
 		}
 		if v.Time()%1e9 != 0 && !e.lenient {
-			return dst, misfitf("a TIME with a fraction of a second, which Flink would cut off")
+			return dst, misfitf("a TIME with a fraction of a second, which Flink would cut off").As(changelog.OutOfRange)
 		}
 		return append(changelog.AppendText(append(dst, '"'), &wholeSeconds, v), '"'), nil
 	case changelog.KindTimestamp, changelog.KindTimestampLTZ:
@@ -72,7 +72,7 @@ var (
 // millis writes a TIME as Flink 2.3 does: with as many digits of its milliseconds as it has.
 func (e *Encoder) millis(dst []byte, v changelog.Value) ([]byte, *Failure) {
 	if v.Time()%1e6 != 0 && !e.lenient {
-		return dst, misfitf("a TIME with a fraction of a millisecond, which Flink would cut off")
+		return dst, misfitf("a TIME with a fraction of a millisecond, which Flink would cut off").As(changelog.OutOfRange)
 	}
 	start := len(dst)
 	dst = changelog.AppendText(append(dst, '"'), &milliseconds, v)
@@ -122,7 +122,7 @@ func inScale(v changelog.Value, t *changelog.Type) (changelog.Value, *Failure) {
 			}
 		}
 	}
-	return v, misfitf("the number has more digits than " + t.String() + " holds")
+	return v, misfitf("the number has more digits than " + t.String() + " holds").As(changelog.OutOfRange)
 }
 
 // appendStripped is BigDecimal.stripTrailingZeros().toString(), which has an exponent where the number ends with zeros before the point or

@@ -22,7 +22,7 @@ type Envelope struct {
 // NewEnvelope makes a reader of messages whose rows have columns of the given objects.
 func NewEnvelope(o Options, lenient bool, objects ...*Object) *Envelope {
 	o.Tree, o.FailMissing = true, false
-	d := &Decoder{Options: o, lenient: lenient}
+	d := &Decoder{Options: o, lenient: lenient, nodes: maxNodes, objects: objects}
 	for _, obj := range objects {
 		d.decimals = d.decimals || obj.decimals
 		d.width = max(d.width, obj.width)
@@ -70,12 +70,18 @@ type Tree exact
 // Read hands the message's root to one, which appends the changes it finds, or none when it fails. An error is a *changelog.DataError.
 // What is not an error: what one hands back and 'ignore-parse-errors' lets pass, and what Flink drops while the reader is lenient.
 func (e *Envelope) Read(b *changelog.Batch, payload []byte, one func(t *Tree, root *Node) *Failure) error {
+	return e.read(b, payload, nil, one)
+}
+
+// read is Read. o, if not nil, bounds the rows of the message while they are read.
+func (e *Envelope) read(b *changelog.Batch, payload []byte, o *Outline, one func(t *Tree, root *Node) *Failure) error {
 	x, _ := e.work.Get().(*exact)
 	if x == nil {
 		x = new(exact)
 	}
 	defer e.work.Put(x)
 	start := b.Len()
+	x.outline = o
 	f := x.read(e.d, b, payload, func(x *exact) *Failure {
 		root, f := x.root(e.NoArrays)
 		if f != nil {
@@ -96,41 +102,46 @@ func (x *exact) root(noArrays bool) (n Node, f *Failure) {
 		return n, f
 	}
 	if x.l.tok == noToken || x.l.tok == tokNull {
-		return n, misfitf("the message has no JSON value, or null")
+		return n, misfitf("the message has no JSON value, or null").As(changelog.Missing)
 	}
 	if n, f = x.readTree(); f != nil {
 		return n, f
 	}
 	if !x.l.atEnd() {
-		if f := x.guess("there is text after the end of the JSON value"); f != nil {
+		if f := x.guess("there is text after the end of the JSON value").As(changelog.Malformed); f != nil {
 			return n, f
 		}
 	}
 	if n.tok != tokArray || noArrays || !x.d.arrays {
 		return n, nil
 	}
-	var rows []Node
-	for i := range n.kids {
-		if n.kids[i].tok != tokNull {
-			rows = append(rows, n.kids[i])
-		} else if f := x.guess("an array of rows has a null in it; Flink would drop it"); f != nil {
+	var rows []Node // at most two: what matters is whether there is one
+	kids := n.Kids()
+	for i := range kids {
+		if kids[i].tok != tokNull {
+			if len(rows) < 2 {
+				rows = append(rows, kids[i])
+			}
+		} else if f := x.guess("an array of rows has a null in it; Flink would drop it").As(changelog.Missing); f != nil {
 			return n, f
 		}
 	}
 	if len(rows) != 1 {
-		return n, misfitf("the message is an array that does not hold one object; a message of this format is one")
+		return n, misfitf("the message is an array that does not hold one object; a message of this format is one").As(changelog.Malformed)
 	}
 	return rows[0], nil
 }
 
 // Guess returns a failure that 'ignore-parse-errors' does not hide, or nil when the reader is lenient: for what Flink guesses.
-func (t *Tree) Guess(reason string) *Failure { return (*exact)(t).guess(reason) }
+func (t *Tree) Guess(class changelog.DataClass, reason string) *Failure {
+	return (*exact)(t).guess(reason).As(class)
+}
 
 // Misfit returns a failure that 'ignore-parse-errors' hides: for what Flink refuses too.
-func Misfit(reason string) *Failure { return misfitf(reason) }
+func Misfit(class changelog.DataClass, reason string) *Failure { return misfitf(reason).As(class) }
 
 // Refuse returns a failure that nothing hides.
-func Refuse(reason string) *Failure { return finalf(reason) }
+func Refuse(class changelog.DataClass, reason string) *Failure { return finalf(reason).As(class) }
 
 // Again is what a message of an [Outline] is answered with that is to be read as a tree, since the outline does not say all that an answer takes.
 func Again() *Failure { return &Failure{kind: again} }
@@ -146,8 +157,8 @@ func (t *Tree) Object(n *Node) *Failure {
 	if n.tok != tokObject {
 		return misfitf("not a JSON object")
 	}
-	if n.twice {
-		return t.Guess("a member is there twice")
+	if n.Twice() {
+		return t.Guess(changelog.Malformed, "a member is there twice")
 	}
 	return nil
 }
@@ -213,25 +224,26 @@ func (n *Node) Member(name string) *Node {
 }
 
 // IsText reports whether n is the string s.
-func (n *Node) IsText(s string) bool { return n.tok == tokString && string(n.text) == s }
+func (n *Node) IsText(s string) bool { return n.tok == tokString && string(n.Text()) == s }
 
 // IsInteger reports whether n is the integer that s spells.
-func (n *Node) IsInteger(s string) bool { return n.tok == tokInt && string(n.text) == s }
+func (n *Node) IsInteger(s string) bool { return n.tok == tokInt && string(n.Text()) == s }
 
 // Elems returns the elements of an array; nil for anything else.
 func (n *Node) Elems() []Node {
 	if n.tok != tokArray {
 		return nil
 	}
-	return n.kids
+	return n.Kids()
 }
 
 // Only returns the member of an object that has one, with its name.
 func (n *Node) Only() (name string, kid *Node, ok bool) {
-	if n.tok != tokObject || len(n.kids) != 1 {
+	kids := n.Kids()
+	if n.tok != tokObject || len(kids) != 1 {
 		return "", nil, false
 	}
-	return string(n.kids[0].name), &n.kids[0], true
+	return string(kids[0].Name()), &kids[0], true
 }
 
 // ParseLong is Java's Long.parseLong.

@@ -44,13 +44,14 @@ func (t *Tree) images(rm *RowsMember, n *Node) ([]Image, *Failure) {
 		}
 		return nil, misfitf("not a JSON array")
 	}
-	if rm.Max > 0 && len(n.kids) > rm.Max {
+	kids := n.Kids()
+	if rm.Max > 0 && len(kids) > rm.Max {
 		return nil, finalf(rm.TooMany)
 	}
-	images := make([]Image, len(n.kids))
-	for i := range n.kids {
+	images := make([]Image, len(kids))
+	for i := range kids {
 		var f *Failure
-		if images[i], f = t.image(rm.Object, &n.kids[i]); f != nil {
+		if images[i], f = t.image(rm.Object, &kids[i]); f != nil {
 			return nil, f.element(i)
 		}
 	}
@@ -71,13 +72,14 @@ func (o *Object) Named(n *Node, found []bool) {
 	if n == nil {
 		return
 	}
-	for i := range n.kids {
+	kids := n.Kids()
+	for i := range kids {
 		if n.tok == tokObject {
-			if k, ok := o.row.index[string(n.kids[i].name)]; ok {
+			if k, ok := o.row.index[string(kids[i].Name())]; ok {
 				found[k] = true
 			}
 		}
-		o.Named(&n.kids[i], found)
+		o.Named(&kids[i], found)
 	}
 }
 
@@ -86,8 +88,8 @@ func (n *Node) AsText() (string, bool) {
 	if n == nil {
 		return "", false
 	}
-	if n.tok == tokObject || n.tok == tokArray {
+	if n.holds() {
 		return "", true
 	}
-	return string(n.text), true
+	return string(n.Text()), true
 }

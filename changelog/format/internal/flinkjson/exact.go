@@ -2,6 +2,7 @@ package flinkjson
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/flinksink/flinksink/changelog"
 )
@@ -14,6 +15,11 @@ type exact struct {
 	l    lexer
 	tree treeMemory
 	room int // values that rows may still take
+
+	outline *Outline    // of a message that is read as a tree, or nil
+	bounded *RowsMember // what the array is that comes next, or nil
+	double  []byte      // scratch of floatNode
+	out     []byte      // scratch of containerText
 }
 
 func (x *exact) message(d *Decoder, b *changelog.Batch, p []byte) *Failure {
@@ -26,9 +32,12 @@ func (x *exact) message(d *Decoder, b *changelog.Batch, p []byte) *Failure {
 // read calls rows with the lexer at the start of p, and settles what its failure means.
 func (x *exact) read(d *Decoder, b *changelog.Batch, p []byte, rows func(*exact) *Failure) *Failure {
 	x.d, x.b = d, b
-	x.room = roomFloor + roomPerByte*len(p)
+	x.room, x.tree.left = room(len(p)), d.nodes
 	defer func() {
-		x.b = nil
+		x.b, x.outline, x.bounded = nil, nil, nil
+		if cap(x.out) > keptScratch {
+			x.out = nil
+		}
 		if cap(x.l.buf) > keptScratch {
 			x.l = lexer{} // one huge message must not hold its memory for ever
 		}
@@ -36,18 +45,21 @@ func (x *exact) read(d *Decoder, b *changelog.Batch, p []byte, rows func(*exact)
 		x.tree.reset()
 	}()
 	if len(p) == 0 {
-		return x.guess("the message is empty; Flink would drop it")
+		return x.guess("the message is empty; Flink would drop it").As(changelog.Missing)
 	}
 	text, wide, f := transcode(p)
 	if f == nil && wide {
-		f = x.guess("the message is not UTF-8 but UTF-16 or UTF-32")
+		f = x.guess("the message is not UTF-8 but UTF-16 or UTF-32").As(changelog.Malformed)
 	}
 	if f == nil {
+		if uint64(len(text)) > math.MaxUint32 {
+			return finalf("the message is longer than 4 GiB")
+		}
 		x.l.reset(text)
 		f = rows(x)
 	}
 	if f == nil && x.l.odd {
-		f = x.guess("the message has characters in a form that is not valid UTF-8")
+		f = x.guess("the message has characters in a form that is not valid UTF-8").As(changelog.Malformed)
 	}
 	if f != nil && f.kind != final && d.IgnoreErrors {
 		return nil
@@ -94,7 +106,7 @@ func (x *exact) rows() *Failure {
 		return brokenf("the message is neither a JSON object nor an array of objects")
 	}
 	if !x.l.atEnd() {
-		return x.guess("there is text after the end of the JSON value")
+		return x.guess("there is text after the end of the JSON value").As(changelog.Malformed)
 	}
 	return nil
 }
@@ -114,7 +126,7 @@ func (x *exact) lost(f *Failure) *Failure {
 func (x *exact) topRow() *Failure {
 	single := len(x.l.nest) == 1 // the message is one object, not an array of them
 	if x.l.tok == tokNull || x.l.tok == noToken {
-		if f := x.guess("an array of rows has a null in it"); f != nil {
+		if f := x.guess("an array of rows has a null in it").As(changelog.Missing); f != nil {
 			return f
 		}
 		x.b.Append(changelog.Change{Kind: changelog.Insert})
@@ -156,7 +168,7 @@ func (x *exact) object(rp *rowPlan, out []changelog.Value) *Failure {
 		if found >= len(rp.fields) {
 			if x.l.tok == tokName {
 				if k, ok := rp.index[string(x.l.name)]; ok {
-					if f := x.guess("the member is there twice"); f != nil {
+					if f := x.guess("the member is there twice").As(changelog.Malformed); f != nil {
 						return f.at(rp.fields[k].name)
 					}
 				}
@@ -187,7 +199,7 @@ func (x *exact) object(rp *rowPlan, out []changelog.Value) *Failure {
 		}
 		fd := &rp.fields[k]
 		if met[k] {
-			if f := x.guess("the member is there twice"); f != nil {
+			if f := x.guess("the member is there twice").As(changelog.Malformed); f != nil {
 				return f.at(fd.name)
 			}
 		}
@@ -209,10 +221,10 @@ func (x *exact) object(rp *rowPlan, out []changelog.Value) *Failure {
 func (x *exact) missing(rp *rowPlan, met []bool) *Failure {
 	for k := range met {
 		if !met[k] {
-			return misfitf("the member is missing, and 'fail-on-missing-field' is on").at(rp.fields[k].name)
+			return misfitf("the member is missing, and 'fail-on-missing-field' is on").As(changelog.Missing).at(rp.fields[k].name)
 		}
 	}
-	return misfitf("a member is missing, and 'fail-on-missing-field' is on")
+	return misfitf("a member is missing, and 'fail-on-missing-field' is on").As(changelog.Missing)
 }
 
 // skip is skipToNextField.
@@ -231,7 +243,7 @@ func (x *exact) skip() *Failure {
 			case tokObjectEnd, tokArrayEnd:
 				open--
 			case noToken:
-				return finalf("Flink would never return from this message")
+				return finalf("Flink would never return from this message").As(changelog.Malformed)
 			}
 		}
 	}
@@ -280,11 +292,7 @@ func (x *exact) notNull(p *plan, dst *changelog.Value) *Failure {
 		return f
 	case changelog.RootChar, changelog.RootVarchar:
 		if x.l.tok == tokObject || x.l.tok == tokArray {
-			n, f := x.readTree()
-			if f != nil {
-				return f
-			}
-			return x.treeText(n, dst)
+			return x.containerText(dst)
 		}
 		s, _, f := x.l.str()
 		*dst = changelog.StringBytesValue(x.keep(s))
@@ -311,6 +319,8 @@ func (x *exact) array(p *plan, dst *changelog.Value) *Failure {
 		return misfitf("not a JSON array")
 	}
 	var elems []changelog.Value
+	var v changelog.Value // outside of the loop: it escapes
+	start := x.l.i
 	for i := 0; ; i++ {
 		if f := x.l.next(); f != nil {
 			return f
@@ -319,16 +329,16 @@ func (x *exact) array(p *plan, dst *changelog.Value) *Failure {
 			break
 		}
 		if x.l.tok == noToken {
-			return finalf("Flink would never return from this message")
+			return finalf("Flink would never return from this message").As(changelog.Malformed)
 		}
 		if f := x.take(1); f != nil {
 			return f
 		}
-		var v changelog.Value
+		v = changelog.Value{}
 		if f := x.value(p.elem, &v); f != nil {
 			return f.element(i)
 		}
-		elems = append(elems, v)
+		elems = append(roomFor(elems, 0, start, x.l.i, len(x.l.p)), v)
 	}
 	*dst = changelog.ArrayValue(x.keepValues(elems))
 	return nil
@@ -351,14 +361,14 @@ func (x *exact) mapping(p *plan, dst *changelog.Value) *Failure {
 			return f
 		}
 		if !ok {
-			return finalf("Flink would never return from this message")
+			return finalf("Flink would never return from this message").As(changelog.Malformed)
 		}
 		if f := x.take(2); f != nil {
 			return f
 		}
 		k := m.put(x.keep(key))
 		if m.twice {
-			if f := x.guess("a map has a key twice"); f != nil {
+			if f := x.guess("a map has a key twice").As(changelog.Malformed); f != nil {
 				return f
 			}
 		}

@@ -9,6 +9,7 @@ import (
 // Failure is why a value, a row or a message cannot be read. It never holds a part of the message.
 type Failure struct {
 	kind   failureKind
+	class  changelog.DataClass
 	path   string // of the field, grown from the inside out
 	reason string
 }
@@ -26,9 +27,27 @@ const (
 	again
 )
 
-func misfitf(reason string) *Failure { return &Failure{kind: misfit, reason: reason} }
-func brokenf(reason string) *Failure { return &Failure{kind: broken, reason: reason} }
-func finalf(reason string) *Failure  { return &Failure{kind: final, reason: reason} }
+// What these make has the class that such failures mostly have; As gives it another one.
+
+func misfitf(reason string) *Failure {
+	return &Failure{kind: misfit, class: changelog.WrongType, reason: reason}
+}
+
+func brokenf(reason string) *Failure {
+	return &Failure{kind: broken, class: changelog.Malformed, reason: reason}
+}
+
+func finalf(reason string) *Failure {
+	return &Failure{kind: final, class: changelog.OutOfRange, reason: reason}
+}
+
+// As gives f another class, if there is a failure.
+func (f *Failure) As(class changelog.DataClass) *Failure {
+	if f != nil {
+		f.class = class
+	}
+	return f
+}
 
 // at puts f inside the field called name.
 func (f *Failure) at(name string) *Failure {
@@ -48,4 +67,6 @@ func (f *Failure) element(i int) *Failure { return f.at("[" + strconv.Itoa(i) + 
 func (f *Failure) entry() *Failure { return f.at("[*]") }
 
 // dataError is what callers of the package see of f.
-func (f *Failure) dataError() error { return &changelog.DataError{Field: f.path, Reason: f.reason} }
+func (f *Failure) dataError() error {
+	return &changelog.DataError{Class: f.class, Field: f.path, Reason: f.reason}
+}

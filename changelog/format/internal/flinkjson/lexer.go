@@ -1,5 +1,7 @@
 package flinkjson
 
+import "github.com/flinksink/flinksink/changelog"
+
 // lexer hands out the tokens that Jackson's UTF8StreamJsonParser would, in the same steps: a name comes with a look at the start of its
 // value, a string is read only when its text is asked for and skipped otherwise, and after an error the place is where Jackson's
 // is. Flink's decoder goes on after errors when 'ignore-parse-errors' is on, so all of this shows in its rows.
@@ -105,7 +107,7 @@ func (l *lexer) enter(t token) *Failure {
 	if t == tokObject || t == tokArray {
 		l.nest = append(l.nest, scope{object: t == tokObject})
 		if len(l.nest) > maxDepth {
-			return brokenf("nesting is deeper than 1000")
+			return brokenf("nesting is deeper than 1000").As(changelog.OutOfRange)
 		}
 	}
 	l.tok = t
@@ -126,7 +128,7 @@ func (l *lexer) readName(c int) *Failure {
 		name = l.buf
 	}
 	if len(name) > maxName {
-		return brokenf("a member name is longer than 50000 bytes")
+		return brokenf("a member name is longer than 50000 bytes").As(changelog.OutOfRange)
 	}
 	if !bare {
 		l.nameBuf = append(l.nameBuf[:0], name...)
@@ -240,7 +242,7 @@ func (l *lexer) number() (token, *Failure) {
 	}
 	l.text = l.p[start:l.i:l.i]
 	if len(l.text) > maxNumber {
-		return noToken, brokenf("a number is longer than 1000 characters")
+		return noToken, brokenf("a number is longer than 1000 characters").As(changelog.OutOfRange)
 	}
 	return t, nil
 }
@@ -296,7 +298,7 @@ func (l *lexer) str() (s []byte, ok bool, f *Failure) {
 				l.text = l.buf
 			}
 			if f == nil && len(l.text) > maxString && utf16Len(l.text) > maxString {
-				f = brokenf("a string is longer than 20000000 characters")
+				f = brokenf("a string is longer than 20000000 characters").As(changelog.OutOfRange)
 			}
 		}
 		return l.text, true, f

@@ -46,7 +46,7 @@ func (r *OldRows) Settle(row changelog.Row, has []bool) (keyOnly bool, f *Failur
 			continue
 		}
 		if !r.Keyed {
-			return false, finalf(r.refusal).at(r.Names[i])
+			return false, finalf(r.refusal).As(changelog.Missing).at(r.Names[i])
 		}
 		row[col] = changelog.UnchangedValue()
 		if !r.isKey[i] {

@@ -101,7 +101,7 @@ func (e *Envelope) ReadOutline(b *changelog.Batch, payload []byte, o *Outline, o
 	switch {
 	case !took && f == nil:
 		b.Truncate(start)
-		return e.Read(b, payload, odd)
+		return e.read(b, payload, o, odd)
 	case f == nil, f.kind != final && e.d.IgnoreErrors:
 		return nil
 	}
@@ -142,7 +142,7 @@ func (w *outlineWork) reset() {
 // read reads a message as [plain] does: it takes nothing that the reader of trees reads otherwise.
 func (w *outlineWork) read(e *Envelope, b *changelog.Batch, p []byte, o *Outline) bool {
 	w.b, w.p, w.i, w.depth = b, p, 0, 1
-	w.room = roomFloor + roomPerByte*len(p)
+	w.room = room(len(p))
 	w.iso, w.missing, w.millis = e.d.ISO, false, e.d.flink.Since(changelog.Flink2_3)
 	w.tree, w.decimals = true, e.d.decimals
 	w.m.o, w.m.met = o, 0
@@ -273,6 +273,14 @@ func (o *Outline) find(name []byte) int {
 		return i
 	}
 	return -1
+}
+
+// bounded returns the member called name if it is an array of rows whose number is bounded.
+func (o *Outline) bounded(name []byte) *RowsMember {
+	if k := o.find(name); o.Inside == "" && k >= 0 && k < len(o.rows) && o.rows[k].Many && o.rows[k].Max > 0 {
+		return &o.rows[k]
+	}
+	return nil
 }
 
 // rowsOf reads a member that holds rows. A null among them is left to the reader of trees.

@@ -33,7 +33,7 @@ const (
 
 func (r *plain) message(d *Decoder, b *changelog.Batch, p []byte) bool {
 	r.b, r.p, r.i, r.depth = b, p, 0, 0
-	r.room = roomFloor + roomPerByte*len(p)
+	r.room = room(len(p))
 	r.iso, r.missing, r.millis = d.ISO, d.FailMissing, d.flink.Since(changelog.Flink2_3)
 	ok := r.rows(d)
 	r.b, r.p = nil, nil

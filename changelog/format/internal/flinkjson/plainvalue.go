@@ -219,17 +219,18 @@ func (r *plain) arrayValue(c byte, p *plan, dst *changelog.Value) bool {
 		return false
 	}
 	r.i++
-	base := len(r.stack)
+	base, start := len(r.stack), r.i
 	if r.space() == ']' {
 		r.i++
 	} else {
+		var v changelog.Value // outside of the loop: it escapes
 		for {
-			var v changelog.Value
+			v = changelog.Value{}
 			r.space()
 			if !r.value(p.elem, &v) {
 				return false
 			}
-			r.stack = append(r.stack, v)
+			r.stack = append(roomFor(r.stack, base, start, r.i, len(r.p)), v)
 			sep := r.space()
 			r.i++
 			if sep == ']' {
@@ -254,10 +255,11 @@ func (r *plain) mapValue(c byte, p *plan, dst *changelog.Value) bool {
 		return false
 	}
 	r.i++
-	base := len(r.stack)
+	base, start := len(r.stack), r.i
 	if r.space() == '}' {
 		r.i++
 	} else {
+		var v changelog.Value // outside of the loop: it escapes
 		for {
 			if r.space() != '"' {
 				return false
@@ -268,8 +270,8 @@ func (r *plain) mapValue(c byte, p *plan, dst *changelog.Value) bool {
 			}
 			r.i++
 			r.space()
-			r.stack = append(r.stack, changelog.StringBytesValue(name))
-			var v changelog.Value
+			r.stack = append(roomFor(r.stack, base, start, r.i, len(r.p)), changelog.StringBytesValue(name))
+			v = changelog.Value{}
 			if !r.value(p.elem, &v) {
 				return false
 			}
@@ -291,6 +293,18 @@ func (r *plain) mapValue(c byte, p *plan, dst *changelog.Value) bool {
 	pairs, ok := r.pop(base)
 	*dst = changelog.MapValue(pairs)
 	return ok
+}
+
+// roomFor grows a full stack of many values by as many as the rest of the message holds, if it holds them as densely as the text from start to i,
+// of the array or map whose values are those above base. Growing by a share of itself would take several times the memory on the way.
+func roomFor(stack []changelog.Value, base, start, i, end int) []changelog.Value {
+	if len(stack) < cap(stack) || len(stack) < 4096 || i <= start {
+		return stack
+	}
+	more := min(1.01*float64(len(stack)-base)*float64(end-i)/float64(i-start), float64(end-i)) // a value has two bytes at least
+	larger := make([]changelog.Value, len(stack), len(stack)+max(int(more), len(stack)/4))
+	copy(larger, stack)
+	return larger
 }
 
 // pop moves the values above base from the stack to the arena.

@@ -29,13 +29,13 @@ func (x *exact) scalar(p *plan, s []byte, kind textKind, dst *changelog.Value) *
 		t := trim(s)
 		*dst = changelog.BoolValue(bytes.EqualFold(t, []byte("true")))
 		if !dst.Bool() && (!bytes.EqualFold(t, []byte("false")) || kind == intText || kind == floatText) {
-			return x.guess("neither true nor false; Flink would read FALSE")
+			return x.guess("neither true nor false; Flink would read FALSE").As(changelog.WrongType)
 		}
 		return nil
 	case changelog.RootTinyInt, changelog.RootSmallInt:
 		v, ok := javaInt(trim(s))
 		if limit := int64(1) << (bitsOf(p.root) - 1); !ok || v < -limit || v >= limit {
-			return misfit()
+			return misfit().As(ClassOfNumber(s, p.root))
 		}
 		*dst = changelog.IntValue(v)
 		return nil
@@ -50,7 +50,7 @@ func (x *exact) scalar(p *plan, s []byte, kind textKind, dst *changelog.Value) *
 			ok = v == int64(int32(v))
 		}
 		if !ok {
-			return misfit()
+			return misfit().As(ClassOfNumber(s, p.root))
 		}
 		*dst = changelog.IntValue(v)
 		return f
@@ -105,6 +105,14 @@ func (x *exact) scalar(p *plan, s []byte, kind textKind, dst *changelog.Value) *
 		return nil
 	}
 	return misfit()
+}
+
+// ClassOfNumber is the class of a text that is no integer of its type: a number that is too large for it, or something else.
+func ClassOfNumber(s []byte, root changelog.Root) changelog.DataClass {
+	if f, _, ok := javaFloat(trim(s), 64); ok && math.Abs(f) >= math.Ldexp(1, bitsOf(root)-1) {
+		return changelog.OutOfRange
+	}
+	return changelog.WrongType
 }
 
 func bitsOf(root changelog.Root) int {

@@ -5,199 +5,210 @@ import (
 	"errors"
 	"math"
 	"strconv"
+	"unsafe"
 
 	"github.com/flinksink/flinksink/changelog"
 )
 
-// Node is a JsonNode. Its text and its name live as long as the batch and the payload do, its kids as long as the message is read.
-type Node struct {
-	tok   token // tokObject, tokArray, tokString, tokInt, tokFloat, tokTrue, tokFalse, tokNull; noToken: a MissingNode
-	lossy bool  // of a number: a double does not hold what stood in the message
-	twice bool  // of an object: a member came twice; the last one stands, at the first one's place
-	text  []byte
-	name  []byte // of a member of an object
-	kids  []Node
-	at    map[string]int // of an object of many members: name to kid
-}
-
 // fewMembers is how many members are looked through one by one.
 const fewMembers = 16
 
+// maxNodes is how many values, counting those inside others, a message may have that is read as a tree: one for every two bytes of 16 MiB,
+// which is beyond what brokers let pass unless they are told to (message.max.bytes is 1 MiB). Their nodes take 400 MB at most.
+const maxNodes = 8 << 20
+
+const tooManyNodes = "the message holds more than 8388608 JSON values, counting those inside others, which is the most for a message that has to be read as a tree"
+
 // readTree reads the value that the current token begins; its last token is then the current one.
 func (x *exact) readTree() (n Node, f *Failure) {
-	if f := x.take(3); f != nil { // a node is about as large as three values
-		return n, f
+	if x.tree.left--; x.tree.left < 0 {
+		return n, finalf(tooManyNodes)
 	}
 	n.tok = x.l.tok
 	switch n.tok {
 	case tokObject:
-		base := len(x.tree.stack)
-		for {
-			if f := x.l.next(); f != nil {
-				return n, f
-			}
-			if x.l.tok == tokObjectEnd {
-				n.kids = x.tree.pop(base)
-				return n, nil
-			}
-			name := x.l.name
-			if !x.l.bare {
-				name = x.keep(name)
-			}
-			if f := x.l.next(); f != nil {
-				return n, f
-			}
-			kid, f := x.readTree()
-			if f != nil {
-				return n, f
-			}
-			kid.name = name
-			members := x.tree.stack[base:]
-			if len(members) == fewMembers {
-				n.at = make(map[string]int, 2*fewMembers)
-				for i := range members {
-					n.at[string(members[i].name)] = i
-				}
-			}
-			if k, ok := find(members, n.at, name); ok {
-				n.twice = true
-				members[k] = kid
-				continue
-			}
-			if n.at != nil {
-				n.at[string(name)] = len(members)
-			}
-			x.tree.stack = append(x.tree.stack, kid)
-		}
+		f = x.readMembers(&n)
+		return n, f
 	case tokArray:
-		base := len(x.tree.stack)
-		for {
-			if f := x.l.next(); f != nil {
-				return n, f
-			}
-			if x.l.tok == tokArrayEnd {
-				n.kids = x.tree.pop(base)
-				return n, nil
-			}
-			kid, f := x.readTree()
-			if f != nil {
-				return n, f
-			}
-			x.tree.stack = append(x.tree.stack, kid)
-		}
+		f = x.readElements(&n)
+		return n, f
 	case tokString:
 		s, _, f := x.l.str()
-		if n.text = s; !x.l.bare {
-			n.text = x.keep(s)
+		if !x.l.bare {
+			s = x.keep(s)
 		}
+		n.setText(s)
 		return n, f
 	case tokInt:
-		n.text = x.l.text
-		if string(n.text) == "-0" {
-			n.text = n.text[1:]
-		}
+		n.setText(intNode(x.l.text))
 		return n, nil
 	case tokFloat:
-		return n, x.floatNode(&n, x.l.text)
+		text, inexact, f := x.floatNode(x.l.text)
+		n.setText(x.keepOther(text, x.l.text))
+		if inexact {
+			n.flags |= nodeLossy
+		}
+		return n, f
 	case tokTrue, tokFalse, tokNull:
-		n.text = tokenText[n.tok]
+		n.setText(tokenText[n.tok])
 		return n, nil
 	}
 	return n, brokenf("a value is missing")
 }
 
-// floatNode makes a DoubleNode, or where the table has a DECIMAL a DecimalNode without trailing zeros.
-func (x *exact) floatNode(n *Node, s []byte) *Failure {
-	if x.d.decimals {
-		if strippedDecimal(s) {
-			n.text = s
+func (x *exact) readMembers(n *Node) *Failure {
+	base := x.tree.stack.n
+	x.bounded = nil
+	var at map[string]int // once there are many
+	root := len(x.l.nest) == 1
+	for {
+		if f := x.l.next(); f != nil {
+			return f
+		}
+		if x.l.tok == tokObjectEnd {
+			n.setKids(x.tree.pop(base), at)
 			return nil
 		}
-		text, ok := bigDecimal(s)
-		if !ok {
-			return brokenf("a number has an exponent beyond 32 bits")
+		name := x.l.name
+		if !x.l.bare {
+			name = x.keep(name)
 		}
-		n.text = text
-		return nil
+		if root && x.outline != nil {
+			x.bounded = x.outline.bounded(name)
+		}
+		if f := x.l.next(); f != nil {
+			return f
+		}
+		kid, f := x.readTree()
+		if f != nil {
+			return x.inMember(f, name)
+		}
+		kid.setName(name)
+		count := x.tree.stack.n - base
+		if at == nil && count == fewMembers {
+			at = make(map[string]int, 2*fewMembers)
+			for i := range count {
+				at[string(x.tree.stack.at(base+i).Name())] = i
+			}
+		}
+		if k, ok := x.find(base, at, name); ok {
+			n.flags |= nodeTwice
+			*x.tree.stack.at(base + k) = kid
+			continue
+		}
+		if at != nil {
+			at[string(name)] = count
+		}
+		x.tree.stack.push(kid)
 	}
-	d, err := strconv.ParseFloat(string(s), 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return brokenf("a number is none")
-	}
-	switch {
-	case math.IsInf(d, 1):
-		n.text = []byte("Infinity")
-	case math.IsInf(d, -1):
-		n.text = []byte("-Infinity")
-	default:
-		n.text = changelog.AppendJavaDouble(nil, d)
-	}
-	n.lossy = !bytes.Equal(n.text, s) && !sameNumber(n.text, s)
-	return nil
 }
 
-// find returns which of the members has the name.
-func find[T string | []byte](members []Node, at map[string]int, name T) (int, bool) {
+// find returns which of the members above base has the name.
+func (x *exact) find(base int, at map[string]int, name []byte) (int, bool) {
 	if at != nil {
 		k, ok := at[string(name)]
 		return k, ok
 	}
-	for i := range members {
-		if string(members[i].name) == string(name) {
-			return i, true
+	for i := base; i < x.tree.stack.n; i++ {
+		if string(x.tree.stack.at(i).Name()) == string(name) {
+			return i - base, true
 		}
 	}
 	return 0, false
 }
 
-// member returns the member called name of an object, or nil. likely is where it is if the writer keeps the table's order.
-func (n *Node) member(name string, likely int) *Node {
-	if likely < len(n.kids) && string(n.kids[likely].name) == name {
-		return &n.kids[likely]
+func (x *exact) readElements(n *Node) *Failure {
+	base := x.tree.stack.n
+	rows := x.bounded // of the message, if they are bounded
+	x.bounded = nil
+	for i := 0; ; i++ {
+		if f := x.l.next(); f != nil {
+			return f
+		}
+		if x.l.tok == tokArrayEnd {
+			n.setKids(x.tree.pop(base), nil)
+			return nil
+		}
+		if rows != nil && i == rows.Max {
+			return finalf(rows.TooMany).at(rows.Name)
+		}
+		kid, f := x.readTree()
+		if f != nil {
+			return f
+		}
+		x.tree.stack.push(kid)
 	}
-	if k, ok := find(n.kids, n.at, name); ok {
-		return &n.kids[k]
-	}
-	return nil
 }
 
-// treeMemory is where the nodes of one message are.
-type treeMemory struct {
-	stack []Node // of the arrays and objects that are being read
-	chunk []Node
-	used  int // of chunk
+// inMember says in f, if it is about the bound of nodes, in which member the message went beyond it. Only names that the table or the envelope
+// has are told: others may be data, the keys of a map.
+func (x *exact) inMember(f *Failure, name []byte) *Failure {
+	if f.reason == tooManyNodes && x.d.knows(name) {
+		return f.at(string(name))
+	}
+	return f
 }
 
-const (
-	nodeChunk = 128
-	keptNodes = 1024
-)
-
-// pop moves the nodes above base from the stack to a place where they stay.
-func (m *treeMemory) pop(base int) []Node {
-	n := len(m.stack) - base
-	if m.used+n > len(m.chunk) {
-		m.chunk, m.used = make([]Node, max(n, nodeChunk)), 0 // the old chunk lives on through its nodes
+// knows reports whether the table or the envelope has a member of the name.
+func (d *Decoder) knows(name []byte) bool {
+	switch string(name) {
+	case "payload", "schema", "before", "after", "data", "old", "source":
+		return true
 	}
-	to := m.chunk[m.used : m.used+n : m.used+n]
-	m.used += n
-	copy(to, m.stack[base:])
-	clear(m.stack[base:])
-	m.stack = m.stack[:base]
-	return to
+	if _, ok := d.row.index[string(name)]; ok {
+		return true
+	}
+	for _, o := range d.objects {
+		if _, ok := o.row.index[string(name)]; ok {
+			return true
+		}
+	}
+	return false
 }
 
-func (m *treeMemory) reset() {
-	clear(m.stack)
-	m.stack = m.stack[:0]
-	if cap(m.stack) > keptNodes {
-		m.stack = nil // one huge message must not hold its memory for ever
+// intNode is the text of an IntNode, LongNode or BigIntegerNode that is read from s.
+func intNode(s []byte) []byte {
+	if string(s) == "-0" {
+		return s[1:]
 	}
-	if len(m.chunk) > keptNodes {
-		m.chunk = nil
+	return s
+}
+
+// keepOther returns s if it equals text, which needs no copy then, or else a copy of text.
+func (x *exact) keepOther(text, s []byte) []byte {
+	if bytes.Equal(text, s) {
+		return s
 	}
-	clear(m.chunk[:min(m.used, len(m.chunk))])
-	m.used = 0
+	return x.keep(text)
+}
+
+// floatNode is the text of the DoubleNode that is read from s, or where the table has a DECIMAL of the DecimalNode without trailing zeros. It
+// is valid until the next call. inexact reports that a double does not hold s.
+func (x *exact) floatNode(s []byte) (text []byte, inexact bool, f *Failure) {
+	if x.d.decimals {
+		if strippedDecimal(s) {
+			return s, false, nil
+		}
+		text, ok := bigDecimal(s)
+		if !ok {
+			return nil, false, brokenf("a number has an exponent beyond 32 bits").As(changelog.OutOfRange)
+		}
+		return text, false, nil
+	}
+	d, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(s), len(s)), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return nil, false, brokenf("a number is none")
+	}
+	switch {
+	case math.IsInf(d, 1):
+		text = []byte("Infinity")
+	case math.IsInf(d, -1):
+		text = []byte("-Infinity")
+	default:
+		x.double = changelog.AppendJavaDouble(x.double[:0], d)
+		text = x.double
+	}
+	return text, !bytes.Equal(text, s) && !sameNumber(text, s), nil
 }
 
 func (x *exact) treeRows() *Failure {
@@ -205,14 +216,14 @@ func (x *exact) treeRows() *Failure {
 		return f
 	}
 	if x.l.tok == noToken || x.l.tok == tokNull {
-		return x.guess("the message has no JSON value, or null; Flink would drop it")
+		return x.guess("the message has no JSON value, or null; Flink would drop it").As(changelog.Missing)
 	}
 	n, f := x.readTree()
 	if f != nil {
 		return f
 	}
 	if !x.l.atEnd() {
-		if f := x.guess("there is text after the end of the JSON value"); f != nil {
+		if f := x.guess("there is text after the end of the JSON value").As(changelog.Malformed); f != nil {
 			return f
 		}
 	}
@@ -220,16 +231,17 @@ func (x *exact) treeRows() *Failure {
 		return x.treeRow(&n)
 	}
 	if !x.d.arrays {
-		return misfitf(noArray)
+		return misfitf(noArray).As(changelog.Malformed)
 	}
-	for i := range n.kids {
-		if n.kids[i].tok == tokNull {
-			if f := x.guess("an array of rows has a null in it; Flink would drop it"); f != nil {
+	kids := n.Kids()
+	for i := range kids {
+		if kids[i].tok == tokNull {
+			if f := x.guess("an array of rows has a null in it; Flink would drop it").As(changelog.Missing); f != nil {
 				return f.element(i)
 			}
 			continue
 		}
-		if f := x.treeRow(&n.kids[i]); f != nil {
+		if f := x.treeRow(&kids[i]); f != nil {
 			return f.element(i)
 		}
 	}
@@ -256,8 +268,8 @@ func (x *exact) treeObject(rp *rowPlan, n *Node, out []changelog.Value) *Failure
 	if n.tok != tokObject {
 		return misfitf("not a JSON object")
 	}
-	if n.twice {
-		if f := x.guess("a member is there twice"); f != nil {
+	if n.flags&nodeTwice != 0 {
+		if f := x.guess("a member is there twice").As(changelog.Malformed); f != nil {
 			return f
 		}
 	}
@@ -266,7 +278,7 @@ func (x *exact) treeObject(rp *rowPlan, n *Node, out []changelog.Value) *Failure
 		kid := n.member(fd.name, i)
 		if kid == nil {
 			if x.d.FailMissing {
-				return misfitf("the member is missing, and 'fail-on-missing-field' is on").at(fd.name)
+				return misfitf("the member is missing, and 'fail-on-missing-field' is on").As(changelog.Missing).at(fd.name)
 			}
 			continue
 		}
@@ -298,12 +310,13 @@ func (x *exact) treeNotNull(p *plan, n *Node, dst *changelog.Value) *Failure {
 		if n.tok != tokArray {
 			return misfitf("not a JSON array")
 		}
-		if f := x.take(len(n.kids)); f != nil {
+		kids := n.Kids()
+		if f := x.take(len(kids)); f != nil {
 			return f
 		}
-		elems := x.b.NewValues(len(n.kids))
-		for i := range n.kids {
-			if f := x.treeValue(p.elem, &n.kids[i], &elems[i]); f != nil {
+		elems := x.b.NewValues(len(kids))
+		for i := range kids {
+			if f := x.treeValue(p.elem, &kids[i], &elems[i]); f != nil {
 				return f.element(i)
 			}
 		}
@@ -311,24 +324,25 @@ func (x *exact) treeNotNull(p *plan, n *Node, dst *changelog.Value) *Failure {
 		return nil
 	case changelog.RootMap, changelog.RootMultiset:
 		if n.tok != tokObject {
-			if f := x.guess("not a JSON object; Flink would read an empty map"); f != nil {
+			if f := x.guess("not a JSON object; Flink would read an empty map").As(changelog.WrongType); f != nil {
 				return f
 			}
 			*dst = changelog.MapValue(nil)
 			return nil
 		}
-		if n.twice {
-			if f := x.guess("a map has a key twice"); f != nil {
+		if n.flags&nodeTwice != 0 {
+			if f := x.guess("a map has a key twice").As(changelog.Malformed); f != nil {
 				return f
 			}
 		}
-		if f := x.take(2 * len(n.kids)); f != nil {
+		kids := n.Kids()
+		if f := x.take(2 * len(kids)); f != nil {
 			return f
 		}
-		list := x.b.NewValues(2 * len(n.kids))
-		for i := range n.kids {
-			list[2*i] = changelog.StringBytesValue(n.kids[i].name)
-			if f := x.treeValue(p.elem, &n.kids[i], &list[2*i+1]); f != nil {
+		list := x.b.NewValues(2 * len(kids))
+		for i := range kids {
+			list[2*i] = changelog.StringBytesValue(kids[i].Name())
+			if f := x.treeValue(p.elem, &kids[i], &list[2*i+1]); f != nil {
 				return f.entry()
 			}
 		}
@@ -343,21 +357,21 @@ func (x *exact) treeNotNull(p *plan, n *Node, dst *changelog.Value) *Failure {
 		return x.treeObject(p.row, n, fields)
 	case changelog.RootBinary, changelog.RootVarbinary:
 		if n.tok != tokString {
-			return x.guess("not a string in base64; Flink would read NULL")
+			return x.guess("not a string in base64; Flink would read NULL").As(changelog.WrongType)
 		}
-		raw, f := base64Text(n.text)
+		raw, f := base64Text(n.Text())
 		*dst = changelog.BytesValue(x.keep(raw))
 		return f
 	case changelog.RootChar, changelog.RootVarchar:
-		if n.tok == tokObject || n.tok == tokArray {
-			return x.treeText(*n, dst)
+		if n.holds() {
+			return x.treeText(n, dst)
 		}
-		if n.lossy {
+		if n.flags&nodeLossy != 0 {
 			if f := x.guess("a number that a double does not hold; Flink would read another one"); f != nil {
 				return f
 			}
 		}
-		*dst = changelog.StringBytesValue(n.text)
+		*dst = changelog.StringBytesValue(n.Text())
 		return nil
 	}
 	kind := wordText
@@ -369,5 +383,5 @@ func (x *exact) treeNotNull(p *plan, n *Node, dst *changelog.Value) *Failure {
 	case tokString:
 		kind = stringText
 	}
-	return x.scalar(p, n.text, kind, dst)
+	return x.scalar(p, n.Text(), kind, dst)
 }

@@ -8,22 +8,26 @@ import (
 )
 
 // treeText is JsonNode.toString, which Flink reads into a STRING: compact, numbers reformatted.
-func (x *exact) treeText(n Node, dst *changelog.Value) *Failure {
+func (x *exact) treeText(n *Node, dst *changelog.Value) *Failure {
 	if n.holdsLossy() {
-		if f := x.guess("a number inside that a double does not hold; Flink would write another one into the text"); f != nil {
+		if f := x.guess(lossyInside); f != nil {
 			return f
 		}
 	}
-	*dst = changelog.StringBytesValue(x.keep(n.appendJSON(nil)))
+	x.out = n.appendJSON(x.out[:0])
+	*dst = changelog.StringBytesValue(x.keep(x.out))
 	return nil
 }
 
+const lossyInside = "a number inside that a double does not hold; Flink would write another one into the text"
+
 func (n *Node) holdsLossy() bool {
-	if n.lossy || n.twice {
+	if n.flags&(nodeLossy|nodeTwice) != 0 {
 		return true
 	}
-	for i := range n.kids {
-		if n.kids[i].holdsLossy() {
+	kids := n.Kids()
+	for i := range kids {
+		if kids[i].holdsLossy() {
 			return true
 		}
 	}
@@ -31,34 +35,37 @@ func (n *Node) holdsLossy() bool {
 }
 
 func (n *Node) appendJSON(dst []byte) []byte {
+	kids := n.Kids()
 	switch n.tok {
 	case tokObject:
 		dst = append(dst, '{')
-		for i := range n.kids {
+		for i := range kids {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendQuoted(dst, n.kids[i].name), ':')
-			dst = n.kids[i].appendJSON(dst)
+			dst = append(appendQuoted(dst, kids[i].Name()), ':')
+			dst = kids[i].appendJSON(dst)
 		}
 		return append(dst, '}')
 	case tokArray:
 		dst = append(dst, '[')
-		for i := range n.kids {
+		for i := range kids {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = n.kids[i].appendJSON(dst)
+			dst = kids[i].appendJSON(dst)
 		}
 		return append(dst, ']')
-	case tokString:
-		return appendQuoted(dst, n.text)
-	case tokFloat:
-		if bytes.HasSuffix(n.text, []byte("Infinity")) {
-			return appendQuoted(dst, n.text)
-		}
 	}
-	return append(dst, n.text...)
+	return appendScalar(dst, n.tok, n.Text())
+}
+
+// appendScalar writes the node of a scalar, whose text is s.
+func appendScalar(dst []byte, tok token, s []byte) []byte {
+	if tok == tokString || tok == tokFloat && bytes.HasSuffix(s, []byte("Infinity")) {
+		return appendQuoted(dst, s)
+	}
+	return append(dst, s...)
 }
 
 // appendQuoted writes a string as JsonNode.toString does: only what must be escaped is.

@@ -95,7 +95,7 @@ func (c *client) schema(id int) (*schema, error) {
 		return nil, c.failed(fmt.Sprintf("schema %d cannot be fetched", id), err)
 	}
 	if text.Type != sr.TypeAvro {
-		return nil, &changelog.DataError{Reason: fmt.Sprintf("the message was written with schema %d, which is one of %s and not of Avro", id, text.Type)}
+		return nil, &changelog.DataError{Class: changelog.SchemaMismatch, Reason: fmt.Sprintf("the message was written with schema %d, which is one of %s and not of Avro", id, text.Type)}
 	}
 	p := parser{client: c, seen: map[string]bool{}, types: map[string]*avro.SchemaNode{}}
 	if err := p.references(ctx, text.References); err != nil {
@@ -103,7 +103,7 @@ func (c *client) schema(id int) (*schema, error) {
 	}
 	s, err := p.parse(text.Schema)
 	if err != nil {
-		return nil, &changelog.DataError{Reason: fmt.Sprintf("the message was written with schema %d, which cannot be parsed", id), Err: errors.New(short(err.Error()))}
+		return nil, &changelog.DataError{Class: changelog.SchemaMismatch, Reason: fmt.Sprintf("the message was written with schema %d, which cannot be parsed", id), Err: errors.New(short(err.Error()))}
 	}
 	return s, nil
 }
@@ -142,7 +142,7 @@ func (c *client) failed(what string, err error) error {
 		}
 		switch answer.ErrorCode {
 		case subjectNotFound, versionNotFound, schemaNotFound:
-			return &changelog.DataError{Reason: fmt.Sprintf("%s from the schema registry at %s: %s", what, c.where, said)}
+			return &changelog.DataError{Class: changelog.SchemaMismatch, Reason: fmt.Sprintf("%s from the schema registry at %s: %s", what, c.where, said)}
 		}
 		switch answer.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden:

@@ -32,7 +32,7 @@ func (p *parser) references(ctx context.Context, refs []sr.SchemaReference) erro
 			continue
 		}
 		if p.seen[key] = true; len(p.seen) > maxReferences {
-			return &changelog.DataError{Reason: "the message was written with a schema that refers to too many others"}
+			return &changelog.DataError{Class: changelog.SchemaMismatch, Reason: "the message was written with a schema that refers to too many others"}
 		}
 		s, err := p.client.sr.SchemaByVersion(ctx, ref.Subject, ref.Version)
 		if err != nil {
@@ -42,7 +42,7 @@ func (p *parser) references(ctx context.Context, refs []sr.SchemaReference) erro
 			return err
 		}
 		if _, err := p.parse(s.Schema.Schema); err != nil {
-			return &changelog.DataError{Reason: fmt.Sprintf("the message was written with a schema that refers to version %d of subject %s, which cannot be parsed", ref.Version, ref.Subject), Err: errors.New(short(err.Error()))}
+			return &changelog.DataError{Class: changelog.SchemaMismatch, Reason: fmt.Sprintf("the message was written with a schema that refers to version %d of subject %s, which cannot be parsed", ref.Version, ref.Subject), Err: errors.New(short(err.Error()))}
 		}
 	}
 	return nil

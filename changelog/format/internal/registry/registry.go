@@ -79,11 +79,11 @@ const headerSize = 5 // a zero and the id of a schema, big-endian
 func (c *Codec) Read(payload []byte) (step *flinkavro.Step, datum []byte, err error) {
 	switch {
 	case len(payload) == 0:
-		return nil, nil, flinkjson.Misfit("the message is empty").Err()
+		return nil, nil, flinkjson.Misfit(changelog.Missing, "the message is empty").Err()
 	case payload[0] != 0:
-		return nil, nil, flinkjson.Misfit("the message does not begin with the zero that a message of a schema registry begins with; is its format 'avro' or 'json'?").Err()
+		return nil, nil, flinkjson.Misfit(changelog.Malformed, "the message does not begin with the zero that a message of a schema registry begins with; is its format 'avro' or 'json'?").Err()
 	case len(payload) < headerSize:
-		return nil, nil, flinkjson.Misfit("the message ends inside the id of its schema").Err()
+		return nil, nil, flinkjson.Misfit(changelog.Malformed, "the message ends inside the id of its schema").Err()
 	}
 	id := int32(binary.BigEndian.Uint32(payload[1:]))
 	e := c.last.Load()
