@@ -225,6 +225,16 @@ func (g *target) positions(t *testing.T, bridge string) map[int32]int64 {
 	return out
 }
 
+// pending returns what is decided and not known to be committed.
+func (g *target) pending(t *testing.T, bridge string) []sink.Committable {
+	t.Helper()
+	st, err := sinktest.NewStore(g.srv).Read(context.Background(), bridge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Pending
+}
+
 // options returns options that make a test quick, over a target.
 func options(g *target, more ...kgo.Opt) *Options {
 	return &Options{
