@@ -287,9 +287,13 @@ func TestLoad_GoldenCases(t *testing.T) {
 	}
 	ctx := testContext(t)
 	for broker, addrs := range brokers(t) {
-		for _, f := range files {
+		for i, f := range files {
 			name := filepath.Base(filepath.Dir(f))
 			t.Run(broker+"/"+name, func(t *testing.T) {
+				// A topic takes a real broker a second, and what is in its messages does not matter to it; transactions do.
+				if broker == "kafka" && i%5 != 0 && !strings.HasPrefix(name, "txn") && os.Getenv("FLINKSINK_LONG") == "" {
+					return
+				}
 				recs, err := ReadFile(f)
 				if err != nil {
 					t.Fatal(err)
