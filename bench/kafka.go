@@ -208,6 +208,9 @@ func bridgeCopy(as kafkaSink) kafkaWriter {
 	}
 }
 
+// markersTake is how long markers are waited for.
+const markersTake = 10 * time.Second
+
 var fingerprintSeed = maphash.MakeSeed()
 
 // fingerprint is that of the rows which a read_committed reader finds, whatever their order and the spelling of their JSON.
@@ -218,12 +221,20 @@ func (k *kafkaCopy) fingerprint(ctx context.Context, topic string, n int) (sum u
 		return 0, err
 	}
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
-	if err != nil {
-		return 0, err
-	}
 	held := int64(0)
-	ends.Each(func(o kadm.ListedOffset) { held += o.Offset })
+	// The broker answers the end of a transaction before all its markers are written, and until then the last stable offset is below it.
+	for deadline := time.Now().Add(markersTake); ; {
+		ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
+		if err != nil {
+			return 0, err
+		}
+		held = 0
+		ends.Each(func(o kadm.ListedOffset) { held += o.Offset })
+		if held >= int64(n) || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if held < int64(n) { // ends of transactions take offsets too
 		return 0, fmt.Errorf("topic %s holds %d records at most, and must hold %d", topic, held, n)
 	}
