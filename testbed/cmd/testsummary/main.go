@@ -1,12 +1,14 @@
 // Command testsummary reads what go test -json prints and tells it in a form to read: a line for each package with its time, all output
-// of what failed, a line for each test that was skipped with its reason. It writes "PASSED FAILED SKIPPED" to FILE, counting
-// tests that are no subtests; a package that does not compile, or ends early, is a failed test. Exit status 1 when anything failed.
+// of what failed, a line for each test that was skipped with its reason. It writes "PASSED FAILED SKIPPED" to the first line of FILE, counting
+// tests that are no subtests, and after it what to show again at the very end: each failure with the end of its output. A package that does
+// not compile, or ends early, is a failed test. Exit status 1 when anything failed.
 //
 //	go test -json ./... | testsummary FILE
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,14 +22,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: go test -json ./... | testsummary FILE")
 		os.Exit(2)
 	}
-	passed, failed, skipped, err := summarise(os.Stdin, os.Stdout)
+	s, err := summarise(os.Stdin, os.Stdout)
 	if err == nil {
-		err = os.WriteFile(os.Args[1], fmt.Appendf(nil, "%d %d %d\n", passed, failed, skipped), 0o644)
+		err = os.WriteFile(os.Args[1], fmt.Appendf(nil, "%d %d %d\n%s", s.passed, s.failed, s.skipped, s.failures.Bytes()), 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testsummary:", err)
 	}
-	if err != nil || failed > 0 {
+	if err != nil || s.failed > 0 {
 		os.Exit(1)
 	}
 }
@@ -46,7 +48,30 @@ type name struct{ pkg, test string }
 
 func (n name) top() bool { return n.test != "" && !strings.Contains(n.test, "/") }
 
-func summarise(in io.Reader, out io.Writer) (passed, failed, skipped int, err error) {
+type summary struct {
+	passed, failed, skipped int
+	failures                bytes.Buffer
+}
+
+// fail remembers a failure: its name and the end of what it printed.
+func (s *summary) fail(n name, lines []string) {
+	fmt.Fprintf(&s.failures, "failed: %s %s\n", short(n.pkg), n.test)
+	show(&s.failures, lines[max(0, len(lines)-failureLines):])
+}
+
+// shuffled remembers the order of a package's tests: go test -shuffle=SEED repeats it.
+func (s *summary) shuffled(pkg string, lines []string) {
+	for _, l := range lines {
+		if strings.HasPrefix(l, "-test.shuffle ") {
+			fmt.Fprintf(&s.failures, "failed: %s: %s\n", short(pkg), strings.TrimSpace(l))
+		}
+	}
+}
+
+// failureLines of a failed test are shown again at the end.
+const failureLines = 40
+
+func summarise(in io.Reader, out io.Writer) (s summary, err error) {
 	output := map[name][]string{}
 	failures := map[string]int{} // tests by package
 	var skips []string
@@ -64,19 +89,21 @@ func summarise(in io.Reader, out io.Writer) (passed, failed, skipped int, err er
 			output[n] = append(output[n], e.Output)
 		case "build-output":
 			fmt.Fprintf(out, "  | %s", e.Output)
+			fmt.Fprintf(&s.failures, "  | %s", e.Output)
 		case "pass", "fail", "skip":
 			if e.Test != "" {
 				switch {
 				case e.Action == "fail":
 					if n.top() {
-						failed++
+						s.failed++
 						failures[e.Package]++
 					}
 					show(out, output[n])
+					s.fail(n, output[n])
 				case n.top() && e.Action == "pass":
-					passed++
+					s.passed++
 				case n.top():
-					skipped++
+					s.skipped++
 					skips = append(skips, fmt.Sprintf("%s %s: %s", short(e.Package), e.Test, reason(output[n])))
 				}
 				delete(output, n)
@@ -84,12 +111,16 @@ func summarise(in io.Reader, out io.Writer) (passed, failed, skipped int, err er
 			}
 			word := map[string]string{"pass": "ok", "fail": "FAIL", "skip": "no tests"}[e.Action]
 			if e.Action == "fail" && failures[e.Package] == 0 { // no test is to blame: it did not compile, or ended early
-				failed++
+				s.failed++
 				for other, lines := range output {
 					if other.pkg == e.Package {
 						show(out, lines)
+						s.fail(other, lines)
 					}
 				}
+			}
+			if e.Action == "fail" {
+				s.shuffled(n.pkg, output[n])
 			}
 			if e.Action != "skip" {
 				fmt.Fprintf(out, "  %-58s%-4s  %4.0fs\n", short(e.Package), word, e.Elapsed)
@@ -98,10 +129,10 @@ func summarise(in io.Reader, out io.Writer) (passed, failed, skipped int, err er
 		}
 	}
 	slices.Sort(skips)
-	for _, s := range skips {
-		fmt.Fprintf(out, "  skipped: %s\n", s)
+	for _, skip := range skips {
+		fmt.Fprintf(out, "  skipped: %s\n", skip)
 	}
-	return passed, failed, skipped, sc.Err()
+	return s, sc.Err()
 }
 
 func short(pkg string) string {

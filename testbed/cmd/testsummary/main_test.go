@@ -17,6 +17,7 @@ func TestSummarise(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestC/sub","Output":"    c_test.go:1: wrong\n"}
 {"Action":"fail","Package":"p","Test":"TestC/sub"}
 {"Action":"fail","Package":"p","Test":"TestC"}
+{"Action":"output","Package":"p","Output":"-test.shuffle 7\n"}
 {"Action":"fail","Package":"p","Elapsed":2}
 {"Action":"skip","Package":"q"}
 {"Action":"output","Package":"r","Test":"TestD","Output":"panic: no\n"}
@@ -25,9 +26,20 @@ func TestSummarise(t *testing.T) {
 {"Action":"fail","Package":"s"}
 `
 	var out strings.Builder
-	p, f, s, err := summarise(strings.NewReader(in), &out)
-	if p != 1 || f != 3 || s != 1 || err != nil {
-		t.Errorf("%d passed, %d failed, %d skipped, %v", p, f, s, err)
+	s, err := summarise(strings.NewReader(in), &out)
+	if s.passed != 1 || s.failed != 3 || s.skipped != 1 || err != nil {
+		t.Errorf("%d passed, %d failed, %d skipped, %v", s.passed, s.failed, s.skipped, err)
+	}
+	const again = `failed: p TestC/sub
+  |     c_test.go:1: wrong
+failed: p TestC
+failed: p: -test.shuffle 7
+failed: r TestD
+  | panic: no
+  | s.go:1: syntax error
+`
+	if got := s.failures.String(); got != again {
+		t.Errorf("to show again at the end:\n%s\nwant\n%s", got, again)
 	}
 	for _, want := range []string{"c_test.go:1: wrong", "panic: no", "syntax error", "skipped: p TestB: b_test.go:1: set X"} {
 		if !strings.Contains(out.String(), want) {
