@@ -43,11 +43,22 @@ func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes
 		return a.swapping(ctx, t, tg, changes)
 	}
 	a.void = 0
+	plain := a.plainly(tg, changes)
+	if plain {
+		if done, err := a.copyPlain(ctx, t, tg, changes); done || err != nil {
+			return 0, err
+		}
+	}
 	todo, superseded := a.plan(tg, changes)
+	if plain {
+		a.refused(tg, superseded)
+	}
+	copied := true
 	for _, w := range todo {
 		done, err := a.copyNew(ctx, t, tg, w)
 		if err == nil && !done {
 			err = a.run(ctx, t, tg, w.st, w.changes)
+			copied = copied && len(w.changes) == 0
 		}
 		if errors.Is(err, errUnfit) {
 			return 0, rejected(a.unfit(tg, changes))
@@ -56,6 +67,7 @@ func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes
 			return 0, err
 		}
 	}
+	a.learn(tg, changes, superseded, copied)
 	return superseded + a.void, nil
 }
 

@@ -19,6 +19,10 @@ import (
 // server knows, so COPY is tried within a savepoint. One row that is there already takes the whole COPY back, and then the upsert writes
 // the same rows: what becomes visible is the same either way. Rows that were taken back are dead tuples, so after each failure the next try
 // is further away.
+//
+// A backfill has no key twice either. Then the net effect of a batch is the batch, and while it is worked out, a tenth of the time that the rows
+// take, the server would wait. So after a batch that was such, the next one is copied as it comes; a key that it has twice is told by the
+// server, as one that is there.
 const (
 	copyRows    = 256 // fewer are not worth the two more answers that a savepoint costs
 	copyPenalty = 64  // the most batches that go by between two tries
@@ -26,11 +30,18 @@ const (
 
 // freshness remembers for a table how well COPY went.
 type freshness struct {
+	attempts          // of net effects
+	plain    attempts // of batches as they come
+	distinct bool     // the last net effect was its batch, and its keys were new
+}
+
+// attempts are those of a way to write that may fail.
+type attempts struct {
 	wait    int // batches to go by before the next try
 	penalty int // the last wait
 }
 
-func (f *freshness) try() bool {
+func (f *attempts) try() bool {
 	if f.wait > 0 {
 		f.wait--
 		return false
@@ -38,10 +49,12 @@ func (f *freshness) try() bool {
 	return true
 }
 
-func (f *freshness) failed() {
+func (f *attempts) failed() {
 	f.penalty = min(2*f.penalty+1, copyPenalty)
 	f.wait = f.penalty
 }
+
+func (f *attempts) worked() { f.penalty = 0 }
 
 // copySQL is "" where COPY would do something else than INSERT: it knows no casts, and passes rules by.
 func (tg *target) copySQL(rules bool) string {
@@ -60,6 +73,19 @@ func (tg *target) copySQL(rules bool) string {
 	return fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", tg.into().SQL(), strings.Join(names, ", "))
 }
 
+// freshnessOf is what is known of the table of a COPY.
+func (a *applier) freshnessOf(sql string) *freshness {
+	if a.fresh == nil {
+		a.fresh = make(map[string]*freshness)
+	}
+	f := a.fresh[sql]
+	if f == nil {
+		f = new(freshness)
+		a.fresh[sql] = f
+	}
+	return f
+}
+
 // copyNew writes changes as new rows, if st may and if that is likely to go well, and reports whether it did. false without an error: the
 // transaction is as it was before.
 //
@@ -68,17 +94,72 @@ func (a *applier) copyNew(ctx context.Context, t *transaction, tg *target, w wor
 	if w.st.copy == "" || len(w.changes) < copyRows || a.stage.of(t) {
 		return false, nil
 	}
-	if a.fresh == nil {
-		a.fresh = make(map[string]*freshness)
-	}
-	f := a.fresh[w.st.copy]
-	if f == nil {
-		f = new(freshness)
-		a.fresh[w.st.copy] = f
-	}
+	f := a.freshnessOf(w.st.copy)
 	if !f.try() {
 		return false, nil
 	}
+	done, err = a.copy(ctx, t, tg, w)
+	switch {
+	case err != nil:
+	case done:
+		f.worked()
+	default:
+		f.failed()
+	}
+	return done, err
+}
+
+// plainly reports whether changes are likely to be their own net effect, and new.
+func (a *applier) plainly(tg *target, changes []changelog.Change) bool {
+	f := a.fresh[tg.upsert.copy]
+	if tg.upsert.copy == "" || f == nil || !f.distinct || f.wait > 0 || f.plain.wait > 0 || len(tg.keys) == 0 || len(changes) < copyRows || a.stage != nil || tg.swap != nil {
+		return false
+	}
+	for i := range changes {
+		if !changes[i].Kind.Adds() || lacksColumns(tg, &changes[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// copyPlain writes changes as they come, as new rows, and reports whether it did. false without an error: the transaction is as it was before, and changes
+// have a key that is there, or one twice, or a row that is refused.
+//
+// Rows are not in the order of their keys. New keys are locked by nobody but their lane, whose partitions no other lane has; where a key is in
+// two partitions all the same, lanes may lock each other out, of which the server ends one. That checkpoint is done again, in order.
+func (a *applier) copyPlain(ctx context.Context, t *transaction, tg *target, changes []changelog.Change) (done bool, err error) {
+	f := a.freshnessOf(tg.upsert.copy)
+	if done, err = a.copy(ctx, t, tg, work{tg.upsert, changes}); done && err == nil {
+		f.plain.worked()
+		return true, nil
+	}
+	f.distinct = false
+	f.plain.failed()
+	return false, err
+}
+
+// refused notes that changes could not be copied as they came. superseded of their net effect says whether a key that they have twice was to blame, else the
+// net effect would be refused too.
+func (a *applier) refused(tg *target, superseded int) {
+	if f := a.freshnessOf(tg.upsert.copy); superseded == 0 {
+		f.failed()
+		f.wait++ // this batch
+	}
+}
+
+// learn notes what the net effect of changes was. copied: all of it went by COPY.
+func (a *applier) learn(tg *target, changes []changelog.Change, superseded int, copied bool) {
+	f := a.fresh[tg.upsert.copy]
+	if f == nil || len(changes) < copyRows {
+		return
+	}
+	f.distinct = copied && superseded == 0
+	f.plain.wait = max(0, f.plain.wait-1)
+}
+
+// copy writes changes as new rows within a savepoint. false without an error: the server refused one, or it cannot be made, and the transaction is as it was before.
+func (a *applier) copy(ctx context.Context, t *transaction, tg *target, w work) (done bool, err error) {
 	if err := a.clocked(ctx, t, tg); err != nil {
 		return false, err
 	}
@@ -91,11 +172,9 @@ func (a *applier) copyNew(ctx context.Context, t *transaction, tg *target, w wor
 	r.stop()
 	switch {
 	case err == nil:
-		f.penalty = 0
 		return true, conn.Exec(ctx, "RELEASE SAVEPOINT copying").Close()
 	case answered(err) && (r.err != nil || classify(err) == sink.ErrRejected):
 		// A key that is there, or a row that is refused either way, of which the other statement will say which it is.
-		f.failed()
 		return false, conn.Exec(ctx, "ROLLBACK TO SAVEPOINT copying; RELEASE SAVEPOINT copying").Close()
 	}
 	return false, err

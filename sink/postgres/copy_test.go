@@ -98,6 +98,52 @@ func TestCopy_TriesLessAndLess(t *testing.T) {
 	}
 }
 
+// After a batch of new keys, none of them twice, the next one is copied as it comes, in the order of the topic. What that cannot write, in keys that are there
+// or come twice, and deletes, goes the usual way, and as it comes is tried less and less often.
+func TestCopy_AsTheyCome(t *testing.T) {
+	e := newEnv(t)
+	tb := e.keyed()
+	c := newCopies()
+	w := e.writer(e.pool(c.through), e.options(), tb)
+	backwards := func(from, to int, text string) []changelog.Change {
+		out := w.upserts(from, to, text)
+		for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+			out[i].Row, out[j].Row = out[j].Row, out[i].Row
+		}
+		return out
+	}
+	order := func() string {
+		return e.one("SELECT CASE WHEN a.k < b.k THEN 'by key' ELSE 'as they came' END FROM (SELECT k FROM kv ORDER BY ctid DESC LIMIT 1 OFFSET 1) AS a, (SELECT k FROM kv ORDER BY ctid DESC LIMIT 1) AS b")
+	}
+	put := func(changes []changelog.Change, tried, takenBack int, want string) {
+		t.Helper()
+		w.put(changes...)
+		c.want(t, tried, takenBack)
+		if got := order(); got != want {
+			t.Errorf("the last rows are in the order %q, expected %q", got, want)
+		}
+	}
+	put(backwards(0, many, "a"), 1, 0, "by key") // nothing is known yet
+	put(backwards(many, 2*many, "a"), 2, 0, "as they came")
+	w.put(w.upserts(2*many, 2*many+3, "a")...) // few: they say nothing
+	put(backwards(2*many+3, 3*many, "a"), 3, 0, "as they came")
+	twice := backwards(3*many, 4*many, "old")
+	put(append(twice, backwards(3*many, 4*many, "a")...), 5, 1, "by key") // taken back, then their net effect
+	put(backwards(4*many, 5*many, "a"), 6, 1, "by key")                   // again nothing is known
+	put(backwards(5*many, 6*many, "a"), 7, 1, "as they came")
+	gone := backwards(6*many, 7*many, "a")
+	gone = append(gone, w.change(changelog.Delete, num(6*many), str("")))
+	put(gone, 8, 1, "by key") // as it comes is not tried with a delete
+	put(backwards(7*many, 8*many, "a"), 9, 1, "by key")
+	put(append(backwards(8*many, 9*many, "a"), w.upserts(0, 1, "a")...), 10, 2, "by key") // one key is there: neither as they come nor in order
+
+	want := rowsOf(9*many, func(int) string { return "a" })
+	want = slices.DeleteFunc(want, func(row string) bool { return strings.HasPrefix(row, fmt.Sprintf("(%d,", 6*many)) })
+	if got := e.all("SELECT * FROM kv"); !sameRows(got, want) {
+		t.Errorf("%d rows, expected %d", len(got), len(want))
+	}
+}
+
 // The connection breaks at each message of a COPY that goes well, and of one that is taken back: rows and position agree.
 func TestCopy_EveryMessage(t *testing.T) {
 	step := 2 // of the messages, the other half for each; FLINKSINK_LONG=1: all
@@ -136,6 +182,9 @@ func TestCopy_EveryMessage(t *testing.T) {
 					if err := a.write(a.upserts(many, 2*many, "b")...); err != nil {
 						return err
 					}
+					if err := a.write(a.upserts(3*many, 4*many, "c")...); err != nil { // as they come
+						return err
+					}
 					if err := a.write(a.upserts(many, 3*many, "c")...); err != nil {
 						return err
 					}
@@ -152,7 +201,7 @@ func TestCopy_EveryMessage(t *testing.T) {
 				next := e.writer(e.pool(nil), e.options(), tb)
 				want := rowsOf(many, func(int) string { return "a" })
 				if next.from != many {
-					want = rowsOf(3*many, func(k int) string {
+					want = rowsOf(4*many, func(k int) string {
 						if k < many {
 							return "a"
 						}

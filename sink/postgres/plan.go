@@ -80,7 +80,7 @@ type planned struct {
 
 // planAhead does the work of plan for a batch that is written next. It talks to nobody, so that it can be done while an answer is waited for.
 func (a *applier) planAhead(tg *target, changes []changelog.Change) {
-	if len(changes) == 0 || tg.swap != nil || len(malformed(tg, changes)) > 0 {
+	if len(changes) == 0 || tg.swap != nil || len(malformed(tg, changes)) > 0 || a.plainly(tg, changes) {
 		return
 	}
 	todo, superseded := a.plan(tg, changes)

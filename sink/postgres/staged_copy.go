@@ -33,7 +33,7 @@ func (c *chunk) copyNew(ctx context.Context, conn *pgconn.PgConn, fresh map[stri
 	_, err = conn.CopyFrom(ctx, bytes.NewReader(rows), c.statement.Copy)
 	switch {
 	case err == nil:
-		f.penalty = 0
+		f.worked()
 		return true, conn.Exec(ctx, "RELEASE SAVEPOINT copying").Close()
 	case answered(err):
 		f.failed()
