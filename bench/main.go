@@ -139,7 +139,7 @@ func measure(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&b.rounds, "rounds", 0, "rounds, each contender once in each (default 7, and 11 in section guarantee; with -quick 3)")
 	flags.IntVar(&b.rows, "rows", 0, "narrow rows of each phase of the sections with Postgres, of wide ones a third (default 300,000, with -quick 60,000)")
 	flags.IntVar(&b.records, "records", 0, "records of section memory, the longest journey (default 3,000,000, with -quick 400,000)")
-	flags.StringVar(&b.profile, "profile", "", "existing folder for profiles of the bridge: CPU in section postgres, heap in section memory")
+	flags.StringVar(&b.profile, "profile", "", "existing folder for profiles: CPU in sections postgres (of the bridge) and s3, heap in section memory")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -48,6 +48,14 @@ func (c *clocked) Decode(b *changelog.Batch, r *changelog.Record) error {
 	return c.Decoder.Decode(b, r)
 }
 
+// FillsOriginals implements [changelog.OriginalDecoder]: it alters nothing.
+func (c *clocked) FillsOriginals() changelog.Decoder {
+	if o, ok := c.Decoder.(changelog.OriginalDecoder); ok && o.FillsOriginals() != nil {
+		return c
+	}
+	return nil
+}
+
 // journey is one run of a bridge over a whole topic.
 type journey struct {
 	took        time.Duration // from its first record to its last checkpoint

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -101,8 +104,13 @@ func (b *bench) lakeInTurns(ctx context.Context, k *lakeSection) error {
 		for j := range contenders {
 			i := (round + j) % len(contenders)
 			runtime.GC()
+			stop, err := b.profiled(fmt.Sprintf("s3-%s-%d.pprof", k.shape.Name, i+1))
+			if err != nil {
+				return err
+			}
 			before, known := cpuTime()
 			took, err := contenders[i].do(ctx)
+			stop()
 			if err != nil {
 				return fmt.Errorf("%s: %w", contenders[i].name, err)
 			}
@@ -127,6 +135,21 @@ func (b *bench) lakeInTurns(ctx context.Context, k *lakeSection) error {
 	b.goal(name+"Kafka to Parquet, of GenericWriter on ready rows", "", 0.8, rates[columns].over(rates[generic])...)
 	b.goal(name+"sink/s3/parquet, of GenericWriter on the same rows", "", 0.8, rates[file].over(rates[generic])...)
 	return nil
+}
+
+// profiled begins a CPU profile in the folder that -profile names, if it names one. A later round writes over an earlier one's.
+func (b *bench) profiled(name string) (stop func(), err error) {
+	if b.profile == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(filepath.Join(b.profile, name))
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
 }
 
 // fetchAndGzip is the least that a program does which makes compressed files of a topic.

@@ -25,6 +25,9 @@ import (
 const (
 	roleFlow    = "flow"
 	flowChanges = 50_000 // of a checkpoint: a short stream has many too
+
+	// What sink/s3 holds beside the lane's budget: a part of 8 MiB of its one open file, and of each of four uploads that are under way.
+	lakeParts = (1 + 4) * 8 << 20
 )
 
 // flow is one run of a bridge over a stream, in a process of its own.
@@ -137,7 +140,7 @@ func (b *bench) flat(ctx context.Context) error {
 	b.head(s, "FLAT: memory while %s records (%s) pass, a checkpoint due after %s changes; each bridge in a process of its own",
 		number(float64(b.records)), mib(int64(b.records*record)), number(flowChanges))
 	b.say("  %s", about)
-	b.say("  -records sets the length: 80,000,000 are 10 GiB, which take a real broker")
+	b.say("  -records sets the length: 80,000,000 are 8.5 GiB, which take a real broker")
 	topic, err := s.fill(ctx, "flat", b.records, func(i int) (key, value []byte) {
 		return rows.Key(int64(i)), shape.Value(shape.Row(int64(i), 0))
 	})
@@ -168,7 +171,11 @@ func (b *bench) flat(ctx context.Context) error {
 		// The first quarter holds the start, so the second is what the last is held against; what is small beside one batch says nothing.
 		floor := float64(8 << 20)
 		b.atMost("flat, "+kind+": live heap of the last quarter, of the second", "", 1.25, math.Max(floor, float64(u.Quarter[quarters-1]))/math.Max(floor, float64(u.Quarter[1])))
-		b.atMost("flat, "+kind+": live heap above what it was before", "MiB", sink.DefaultByteBudget>>20, float64(u.Live-u.Before)/(1<<20))
+		bound := float64(sink.DefaultByteBudget)
+		if strings.HasPrefix(kind, "s3") {
+			bound += lakeParts
+		}
+		b.atMost("flat, "+kind+": live heap above what it was before", "MiB", bound/(1<<20), float64(u.Live-u.Before)/(1<<20))
 	}
 	flush(w)
 	b.say("  load average %s", loadAverage())

@@ -260,6 +260,7 @@ func (r *run) run(ctx context.Context) (err error) {
 			r.setLanes(lanes[:i])
 			return ended(ctx, err)
 		}
+		lanes[i].handsOn()
 	}
 	r.setLanes(lanes)
 	g := lanes[0].co.Guarantee()

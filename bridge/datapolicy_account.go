@@ -20,17 +20,19 @@ type content struct {
 	to      map[changelog.Partition]int64
 	aside   []aside // without their letters
 	bytes   int     // of letters
-	// While checkpoints are limited: messages that hold a change, and the last of them.
+	// While something is searched for: messages that hold a change, the last of them, and the number of the search that all of them belong to.
 	changed int
 	last    message
+	search  int
 }
 
 // and returns what both hold together; d is younger.
 func (c content) and(d content) content {
 	s := content{records: c.records + d.records, to: make(map[changelog.Partition]int64, len(c.to)+len(d.to)), aside: append(c.aside, d.aside...),
-		bytes: c.bytes + d.bytes, changed: c.changed + d.changed, last: c.last}
+		bytes: c.bytes + d.bytes, changed: c.changed + d.changed, last: c.last, search: c.search}
 	if d.changed > 0 {
 		s.last = d.last
+		s.search = d.search
 	}
 	for _, m := range []map[changelog.Partition]int64{c.to, d.to} {
 		for p, to := range m {
@@ -51,7 +53,10 @@ func (l *lane) contentOf(ld *load) content {
 		a.letter = nil
 		c.aside = append(c.aside, a)
 	}
-	if l.limit.Load() > 0 {
+	if len(l.searching()) > 0 {
+		if ld.search != nil {
+			c.search = ld.search.n
+		}
 		cs := ld.batch.Changes
 		for i := range cs {
 			if m := (message{cs[i].Partition, cs[i].Offset}); !skipped(&cs[i]) && (c.changed == 0 || m != c.last) {
@@ -77,11 +82,11 @@ func (l *lane) dropped() {
 	l.drops++
 }
 
-// settle notes that the current checkpoint is decided: what it set aside is told, once, and the budget begins anew. Checkpoints that are
-// limited, in search of a refused message, count as one with what follows them until something is applied without a limit: if all
+// settle notes that the current checkpoint is decided: what it set aside is told, once, and the budget begins anew. While a refused message is searched for,
+// checkpoints count as one with what follows them until something is applied when nothing is searched for: if all
 // messages are refused, each of them would have a budget of its own.
 func (l *lane) settle(rep sink.Report) {
-	if n := len(l.current.aside); l.limiting != nil || l.spent > 0 && rep.Counters.Applied == 0 {
+	if n := len(l.current.aside); len(l.searching()) > 0 || l.spent > 0 && rep.Counters.Applied == 0 {
 		l.spent += n
 	} else if rep.Counters.Applied > 0 {
 		l.spent = 0

@@ -119,14 +119,31 @@ func dataError(part *partition, r *kgo.Record, err error) *changelog.DataError {
 }
 
 // full reports that the load should be handed on: it has as many changes or bytes as are good at once, more messages set aside than a
-// checkpoint may hold, or as many messages as the checkpoints are limited to.
+// checkpoint may hold, or as many messages as a checkpoint of its search may hold.
 func (d *decoder) full() bool {
 	ld := d.ld
 	if ld.batch.Len() >= batchChanges || ld.batch.Bytes()+ld.asideBytes >= d.l.batchBytes || len(ld.aside) > min(d.l.r.o.DataBudget, batchChanges) {
 		return true
 	}
-	limit := int(d.l.limit.Load())
-	return limit > 0 && ld.changed >= limit
+	return ld.search != nil && ld.changed >= ld.search.limit
+}
+
+// turns reports that the message at offset is not to be in one checkpoint with the load: it belongs to another search, or to one and the load to none. Else the load is
+// of the message's search from here on.
+func (d *decoder) turns(p changelog.Partition, offset int64) bool {
+	s := d.l.searching().of(p, offset)
+	if d.ld.messages == 0 {
+		d.ld.search = s
+		return false
+	}
+	if s == nil || d.ld.search == nil {
+		return s != d.ld.search
+	}
+	if s.n != d.ld.search.n {
+		return true
+	}
+	d.ld.search = s // its limit may be lower by now
+	return false
 }
 
 // refusal is a change that a sink refused.

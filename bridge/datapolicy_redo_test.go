@@ -89,6 +89,39 @@ func TestDataPolicy_Halves(t *testing.T) {
 	}
 }
 
+// While the search goes on in what was refused, the lane reads the backlog of another partition in checkpoints of the usual size; and searches of two
+// partitions do not begin each other anew.
+func TestDataPolicy_SearchesOnlyWhatWasRefused(t *testing.T) {
+	for _, bad := range [][]int{{120}, {120, 2000}, {0, 119, 120, 199}} { // the first 200 rows are partition 1, between two backlogs
+		t.Run(fmt.Sprint(bad), func(t *testing.T) {
+			t.Parallel()
+			k, g := newCluster(t, 3), newRefuser(way{at: "save"})
+			rows := numberedRows(0, 30_200)
+			for _, n := range bad {
+				rows[n] = fmt.Sprintf("+I %d x", 10_000+n)
+			}
+			k.put(0, rows[200:15_000]...)
+			k.put(2, rows[15_000:]...)
+			k.put(1, rows[:200]...)
+			saved := 0
+			b := g.policyBridge(t, k, func(o *Options) {
+				o.OnData, o.Interval, o.Changes = DeadLetter, time.Hour, 500
+				o.Hooks.Saved = func(sink.Report) { saved++ }
+			})
+			if err := start(t, b).wait(); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(g.rows()); n != 30_200-len(bad) || len(g.srv.DeadLetters()) != len(bad) {
+				t.Errorf("%d rows, %d letters", n, len(g.srv.DeadLetters()))
+			}
+			t.Logf("%d checkpoints", saved)
+			if saved > 30*(1+len(bad)) {
+				t.Errorf("%d checkpoints", saved)
+			}
+		})
+	}
+}
+
 // A sink that names again what was left out, or names nothing where nothing is left, ends the lane instead of going round for ever.
 func TestDataPolicy_NoEndlessLoop(t *testing.T) {
 	for name, rejected := range map[string][]sink.Rejection{

@@ -14,9 +14,13 @@ import (
 // positions (sink.Options.Rejected), and the decoder leaves out what is known to be refused. Where that is not known, the checkpoints are
 // made smaller until it is.
 //
+// Only the checkpoint that was refused is made smaller. What else the lane reads, of other partitions or further on, goes on in checkpoints of the usual
+// size, which hold nothing that is searched: at one message a checkpoint, the backlog of another partition would take hours before the next suspect is met.
+// If one of those is refused too, that is a search of its own.
+//
 // Nothing of this is stored: a process that begins anew is refused anew. Each yes to the coordinator adds a change to those that are known,
-// or lowers the limit, and both come to an end: a known change does not reach the sink again, and if the sink names it all the same the
-// lane halts.
+// begins a search of messages that were in none, or lowers the limit of one, and all three come to an end: a known change does not reach the sink again, and if the sink
+// names it all the same the lane halts.
 
 // message names a message.
 type message struct {
@@ -28,10 +32,52 @@ type message struct {
 // decoder may be reading it. It does so before the Seek that makes the messages come again.
 type refusals map[message][]*refusal
 
-// limiting is the search for a refused message that the sink does not name.
-type limiting struct {
-	// until is where the refused checkpoint ended: once everything before it is saved there is nothing left to find.
+// search is for a refused message that the sink does not name. It is not changed once the decoder may know of it.
+type search struct {
+	n     int // they are numbered from 1
+	limit int // messages with changes that a checkpoint of the search may hold
+	// until is where the last checkpoint ended that was refused: once everything before it is saved there is nothing left to find.
 	until map[changelog.Partition]int64
+}
+
+// searches are those of a lane, oldest first. The writer replaces them whole, before the Seek that makes their messages come again.
+type searches []*search
+
+// of returns the search that a message belongs to, nil for none.
+func (all searches) of(p changelog.Partition, offset int64) *search {
+	for _, s := range all {
+		if until, ok := s.until[p]; ok && offset < until {
+			return s
+		}
+	}
+	return nil
+}
+
+// limit is the smallest of them, 0 without any.
+func (all searches) limit() int {
+	least := 0
+	for _, s := range all {
+		if least == 0 || s.limit < least {
+			least = s.limit
+		}
+	}
+	return least
+}
+
+// searching returns what is searched for now.
+func (l *lane) searching() searches {
+	if s := l.searches.Load(); s != nil {
+		return *s
+	}
+	return nil
+}
+
+func (l *lane) search(all searches) {
+	if len(all) == 0 {
+		l.searches.Store(nil)
+		return
+	}
+	l.searches.Store(&all)
 }
 
 // rejected answers the coordinator, in the writer's goroutine, what is to become of a refused checkpoint.
@@ -86,36 +132,33 @@ func (l *lane) refuse(x sink.Rejection, err *sink.Error) bool {
 // halve makes the checkpoints smaller after a refusal that names nothing. One that holds a single message with changes names it.
 func (l *lane) halve(err *sink.Error) bool {
 	c := l.current.and(l.writing)
-	limit := int(l.limit.Load())
+	all := l.searching()
+	next := &search{until: c.to}
 	switch n := c.changed; {
-	case limit == 0:
+	case len(all) == 0:
 		// Nobody counted which messages hold a change: there may be fewer than were read, and never more.
-		limit = max(1, int(c.records/2))
+		next.limit = max(1, int(c.records/2))
 	case n == 0:
 		l.hopeless = fmt.Errorf("the checkpoint holds no change: what is refused are its positions or its dead letters")
 		return false
 	case n == 1:
-		l.lift()
+		l.search(slices.DeleteFunc(slices.Clone(all), func(s *search) bool { return s.n == c.search }))
 		return l.refuse(sink.Rejection{Partition: c.last.Partition, Offset: c.last.offset, Index: -1, Reason: err.Err}, err)
 	default:
-		// More than the limit are there when a load was on its way, of partitions that were not sought, when it was set. They are sought now.
-		limit = min(limit, n/2)
+		next.limit = n / 2
 	}
-	if l.limiting == nil {
-		l.limiting = &limiting{until: make(map[changelog.Partition]int64)}
+	if i := slices.IndexFunc(all, func(s *search) bool { return s.n == c.search }); i >= 0 {
+		next.n = c.search
+		all = slices.Clone(all)
+		all[i] = next
+	} else {
+		l.searched++
+		next.n = l.searched
+		all = append(slices.Clone(all), next)
 		l.r.log.Warn("flinksink: the sink refuses a checkpoint and does not say which change: doing it again in smaller ones", "bridge", l.r.name, "lane", l.n, "error", err)
 	}
-	for p, to := range c.to {
-		l.limiting.until[p] = max(l.limiting.until[p], to)
-	}
-	l.limit.Store(int64(limit))
+	l.search(all)
 	return true
-}
-
-// lift ends the search.
-func (l *lane) lift() {
-	l.limiting = nil
-	l.limit.Store(0)
 }
 
 // passed forgets what lies before saved positions.
@@ -152,12 +195,15 @@ func (l *lane) forget(refused func(m message) bool, searched func(p changelog.Pa
 			l.refused.Store(&next)
 		}
 	}
-	if l.limiting != nil {
-		maps.DeleteFunc(l.limiting.until, searched)
-		if len(l.limiting.until) == 0 {
-			l.lift()
+	var left searches
+	for _, s := range l.searching() {
+		until := maps.Clone(s.until)
+		maps.DeleteFunc(until, searched)
+		if len(until) > 0 {
+			left = append(left, &search{s.n, s.limit, until})
 		}
 	}
+	l.search(left)
 }
 
 // explain adds to a refusal that ends the lane why it was not tried again.

@@ -86,6 +86,8 @@ type load struct {
 	aside      []aside // what the data policy keeps out of the batch, of each partition in order
 	asideBytes int
 	changed    int // messages that hold a change
+	messages   int
+	search     *search // that all messages belong to, nil: none
 }
 
 // span is what a load holds of one partition, all of one epoch.
@@ -247,11 +249,12 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 		if i%1024 == 1023 && c.stale() {
 			return true // the span is stale too
 		}
-		if d.full() {
+		if d.turns(c.part.Partition, r.Offset) || d.full() {
 			if !d.hand(ctx) {
 				return false
 			}
 			s = d.span(&c)
+			d.turns(c.part.Partition, r.Offset)
 		}
 		n := recordSize(r)
 		left -= n
@@ -278,6 +281,7 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 			d.fail(c, r, err)
 			return d.hand(ctx)
 		}
+		d.ld.messages++
 		if d.ld.batch.Len() > before {
 			d.ld.changed++
 		}

@@ -159,6 +159,9 @@ func (f *fetcher) take(t kgo.FetchTopic, p kgo.FetchPartition) error {
 		if rec.Attrs.IsControl() {
 			continue
 		}
+		if c.records == nil {
+			c.records = make([]record, 0, len(p.Records))
+		}
 		c.bytes += recordSize(rec)
 		c.records = append(c.records, rec)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,19 +42,20 @@ type lane struct {
 	counted sink.Counters                      // of the report of the call in progress
 
 	holds     []bool                        // whether retractions of each input are held back; not changed
+	originals []bool                        // whether batches of each input keep the values as they came; not changed once the lane runs
 	tails     map[changelog.Partition]*tail // what is held back
 	tailBytes int                           // of all tails
 
-	// What the data policy needs; see the files datapolicy*.go. The decoder reads refused and limit.
+	// What the data policy needs; see the files datapolicy*.go. The decoder reads refused and searches.
 	refused  atomic.Pointer[refusals]
-	limit    atomic.Int64 // messages with changes that a checkpoint may hold, 0: no limit
-	limiting *limiting    // nil while there is no limit
-	current  content      // of the current checkpoint
-	writing  content      // of the load that is being written
-	drops    int          // checkpoints that were not decided
-	spent    int          // of the data budget by limited checkpoints, see settle
-	hopeless error        // why a refusal is not to be redone
-	stuck    *bad         // what the lane is still to halt at
+	searches atomic.Pointer[searches]
+	searched int     // searches so far
+	current  content // of the current checkpoint
+	writing  content // of the load that is being written
+	drops    int     // checkpoints that were not decided
+	spent    int     // of the data budget by limited checkpoints, see settle
+	hopeless error   // why a refusal is not to be redone
+	stuck    *bad    // what the lane is still to halt at
 	logged   struct {
 		since     time.Time
 		n, silent int
@@ -104,6 +106,7 @@ func newLane(r *run, n int) *lane {
 		orphans:    make(map[changelog.Partition]*partition),
 		tails:      make(map[changelog.Partition]*tail),
 	}
+	l.originals = make([]bool, len(r.ins))
 	for _, t := range r.tables() {
 		l.holds = append(l.holds, r.o.HoldRetractions.on(t.Mode))
 	}
@@ -118,13 +121,42 @@ func newLane(r *run, n int) *lane {
 // newLoad returns an empty load for what is read of an input.
 func (l *lane) newLoad(in int) *load {
 	t := l.r.ins[in].Decoder.Table()
+	var b *changelog.Batch
 	select {
-	case b := <-l.free:
+	case b = <-l.free:
 		b.Table = t
-		return &load{in: in, batch: b}
 	default:
-		return &load{in: in, batch: changelog.NewBatch(t)}
+		b = changelog.NewBatch(t)
 	}
+	b.KeepOriginals = l.originals[in]
+	return &load{in: in, batch: b}
+}
+
+// handsOn notes of which inputs a sink can hand values on as they came, before the lane reads the first record.
+func (l *lane) handsOn() {
+	for i := range l.r.ins {
+		t := l.r.ins[i].Decoder.Table()
+		if !asCame(l.r.ins[i].Decoder) || !l.co.TakesOriginals(t) {
+			continue
+		}
+		l.originals[i] = true
+		if l.n == 0 {
+			l.r.log.Info("flinksink: values are handed on as they came, and not encoded anew, where a message holds nothing but its rows", "bridge", l.r.name, "table", t.Name)
+		}
+	}
+}
+
+// asCame reports a decoder whose changes are those of the messages. What a filter or a mapping has been at is not, even if it is of the same table; nor, as
+// far as anybody knows, what a decoder of the user's own gives.
+func asCame(d changelog.Decoder) bool {
+	switch w := d.(type) {
+	case *judged:
+		return asCame(w.Decoder)
+	case *promise:
+		return asCame(w.Decoder)
+	}
+	o, ok := d.(changelog.OriginalDecoder)
+	return ok && reflect.ValueOf(d).Comparable() && o.FillsOriginals() == d
 }
 
 // recycle takes a batch back that nothing refers to any more.

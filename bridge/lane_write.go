@@ -85,7 +85,7 @@ func (l *lane) take(ld *load) (saved bool, err error) {
 	ld.drop()
 	l.queue.release(ld.bytes)
 	l.r.f.drained(l)
-	limited := l.limit.Load() > 0
+	limited := len(l.searching()) > 0
 	switch {
 	case l.holds[ld.in] && limited:
 		if err := l.releaseLimited(); err != nil {

@@ -61,7 +61,7 @@ func (k *cluster) stopAt(g *target, in Input, n int) {
 // Three rows of one transaction of the source have one log position (lsn) there; the process ends after the first of them. All three are there
 // once, also the one that equals the first: only the position in the topic tells a duplicate (P07).
 func TestRestart_OneSourcePositionForAll(t *testing.T) {
-	tab, err := ddl.Find(`CREATE TABLE rows (id BIGINT, v STRING) WITH ('connector' = 'kafka', 'topic' = 'texts', 'properties.bootstrap.servers' = 'a:1',
+	tab, err := ddl.Find("CREATE TABLE `rows` "+`(id BIGINT, v STRING) WITH ('connector' = 'kafka', 'topic' = 'texts', 'properties.bootstrap.servers' = 'a:1',
 		'format' = 'debezium-json')`, "")
 	if err != nil {
 		t.Fatal(err)

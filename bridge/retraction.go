@@ -310,7 +310,7 @@ func (l *lane) release(all bool, most int) (*load, error) {
 
 // expire writes and checkpoints what has waited for an interval.
 func (l *lane) expire() (saved bool, err error) {
-	ld, err := l.release(false, int(l.limit.Load()))
+	ld, err := l.release(false, l.searching().limit())
 	if err != nil || ld == nil {
 		return false, err
 	}
@@ -329,11 +329,11 @@ func (l *lane) through(ld *load) (saved bool, err error) {
 	return l.checkpoint()
 }
 
-// releaseLimited writes and checkpoints all that is held, in checkpoints as small as the limit. While there is a limit nothing is held: what
+// releaseLimited writes and checkpoints all that is held, in checkpoints as small as those of a search. While there is one nothing is held: what
 // is written together must not be more than one message in the end, or the one that is refused is never found.
 func (l *lane) releaseLimited() error {
 	for len(l.tails) > 0 {
-		ld, err := l.release(true, int(l.limit.Load()))
+		ld, err := l.release(true, l.searching().limit())
 		if err != nil || ld == nil {
 			return err
 		}

@@ -11,6 +11,11 @@ type Batch struct {
 	Table   *Table
 	Changes []Change
 
+	// KeepOriginals has a decoder that can add to Originals the values of the messages that it decodes. It is set before the first of them, by whoever knows that
+	// somebody will look.
+	KeepOriginals bool
+	Originals     []Original
+
 	values []Value // rest of the current chunk of values; always zero
 	bytes  []byte  // rest of the current chunk of bytes
 	held   int     // bytes of all chunks
@@ -70,14 +75,15 @@ func (b *Batch) Len() int { return len(b.Changes) }
 
 // Bytes returns how much memory the batch keeps alive: its arena, its changes and what it pins.
 func (b *Batch) Bytes() int {
-	return b.held + b.pinned + cap(b.Changes)*int(unsafe.Sizeof(Change{}))
+	return b.held + b.pinned + cap(b.Changes)*int(unsafe.Sizeof(Change{})) + cap(b.Originals)*int(unsafe.Sizeof(Original{}))
 }
 
 // Reset makes b empty for use again. Rows handed out before must not be used any more. The memory is given back to the
-// collector, but for the slice of changes: strings of an old message must not live on through an old row.
+// collector, but for the slices of changes and originals: strings of an old message must not live on through an old row.
 func (b *Batch) Reset() {
 	clear(b.Changes)
-	b.Changes = b.Changes[:0]
+	clear(b.Originals)
+	b.Changes, b.Originals, b.KeepOriginals = b.Changes[:0], b.Originals[:0], false
 	b.values, b.bytes = nil, nil
 	b.held, b.pinned = 0, 0
 }

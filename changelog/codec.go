@@ -55,6 +55,15 @@ type Decoder interface {
 	Decode(b *Batch, r *Record) error
 }
 
+// OriginalDecoder is a [Decoder] that can fill [Batch].Originals. One that wraps another and alters what that decoded must not be an OriginalDecoder: a sink would
+// write what came in, and not what was made of it.
+type OriginalDecoder interface {
+	Decoder
+	// FillsOriginals returns the decoder itself if it fills them where the batch asks for it, else nil. Itself, and not true, so that one that embeds another
+	// does not say by mistake what that one says.
+	FillsOriginals() Decoder
+}
+
 // Encoder turns changes of one table into records, byte for byte as Flink would.
 type Encoder interface {
 	Table() *Table

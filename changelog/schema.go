@@ -59,4 +59,7 @@ type Table struct {
 	Name   string // as errors and sinks name it, unquoted
 	Schema *Schema
 	Mode   Mode
+	// Encoding stands for how a row is written into the value of a record: format, options, columns. Where two tables have the same, each reads from a
+	// value of the other's what the other does. "": nobody knows, or a reader would not say so much of a value (changelog/format sets it).
+	Encoding string
 }

@@ -42,7 +42,8 @@ func ParseType(s string) (Type, error) {
 // leading blanks and comments, the type, and its NULL or NOT NULL; not what comes between it and the next word.
 //
 // A name that is no type of Flink's, at any depth, is an error here, which says what was likely meant: in a CREATE TABLE it is
-// far more often a slip (INTT) or another system's type (TEXT) than a user-defined type, which no format reads.
+// far more often a slip (INTT) or another system's type (TEXT) than a user-defined type, which no format reads. So is the name of a field that is a
+// [ReservedWord] without back quotes, which Flink refuses.
 func ScanType(s string) (t Type, n int, err error) {
 	p := typeParser{lexer: typeLexer{text: s}, builtin: true}
 	p.next()
@@ -57,7 +58,7 @@ type typeParser struct {
 	tok   typeToken // not yet taken
 	end   int       // of the last token taken
 
-	builtin bool // names of user-defined types are refused
+	builtin bool // names of user-defined types are refused, and reserved words as names
 }
 
 // next takes the token and reads another.
@@ -296,6 +297,9 @@ func (p *typeParser) fields(closing byte, depth int) ([]Field, error) {
 		}
 		if p.tok.kind != tokWord && p.tok.kind != tokQuoted {
 			return nil, p.fail("the name of a field")
+		}
+		if p.builtin && p.tok.kind == tokWord && ReservedWord(p.tok.value) {
+			return nil, p.fail("the name of a field (a word that Flink's SQL keeps for itself is one in back quotes only: `" + p.tok.value + "`)")
 		}
 		f := Field{Name: p.tok.value}
 		if strings.TrimSpace(f.Name) == "" || seen[f.Name] {

@@ -267,6 +267,17 @@ func (c *Coordinator) Write(ctx context.Context, b *changelog.Batch, p Progress)
 // KeepsDeadLetters reports whether [Progress].Letters may be used: one of the sinks is a [DeadLetterKeeper].
 func (c *Coordinator) KeepsDeadLetters() bool { return c.keeper() >= 0 }
 
+// TakesOriginals reports whether a sink of the lane makes use of the originals of batches of t: whoever decodes them then sets
+// [changelog.Batch].KeepOriginals, unless it alters what was decoded.
+func (c *Coordinator) TakesOriginals(t *changelog.Table) bool {
+	for i, cm := range c.committers {
+		if o, ok := cm.(OriginalTaker); ok && c.o.Sinks[i].takes(t) && o.TakesOriginals(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // keeper returns the index of the committer that keeps dead letters, -1 if there is none.
 func (c *Coordinator) keeper() int {
 	return slices.IndexFunc(c.committers, func(cm Committer) bool {

@@ -63,6 +63,12 @@ type Spiller interface {
 	Spill()
 }
 
+// OriginalTaker is a [Committer] that can make use of [changelog.Batch].Originals: it writes the encoding that it reads, and hands values on as they came.
+type OriginalTaker interface {
+	// TakesOriginals reports whether it does so for batches of t. The answer does not change.
+	TakesOriginals(t *changelog.Table) bool
+}
+
 // StoreOfferer is a [Committer] that has a place for positions beside its rows, although any store may decide about them. The store that the first
 // of a lane offers decides where [Options].Store is nil and no committer is a Store itself.
 type StoreOfferer interface {

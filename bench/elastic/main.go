@@ -28,6 +28,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flinksink/flinksink/bench/internal/rows"
+	"github.com/flinksink/flinksink/bench/internal/turns"
 	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
@@ -43,6 +44,8 @@ const (
 	addressVariable = "FLINKSINK_ELASTIC"
 	roleVariable    = "FLINKSINK_BENCH_ROLE"
 	bulkBytes       = 4 << 20
+	bulkActions     = 1 << 20 // that is, no bound: the indexer has none
+	changes         = 100_000 // of a checkpoint
 	workers         = 2
 )
 
@@ -75,6 +78,7 @@ type course struct {
 func measure(ctx context.Context) error {
 	n := flag.Int("rows", 200_000, "rows of the topic")
 	rounds := flag.Int("rounds", 5, "rounds, each contender once in each")
+	only := flag.String("only", "", "indexer or three: one of the two parts")
 	flag.Parse()
 	path, err := os.Executable()
 	if err != nil {
@@ -101,9 +105,16 @@ func measure(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("%d rows, %d rounds; load average %s at the start\n", c.n, *rounds, loadAverage())
+	if *only != "three" {
+		if err := encoding(ctx, *rounds); err != nil {
+			return err
+		}
+	}
 	c.transport = new(stub)
-	if err := c.turns(ctx, "a stub that costs nothing", *rounds, 0.5); err != nil {
-		return err
+	if *only != "three" {
+		if err := c.turns(ctx, "a stub that costs nothing", *rounds, 0.5); err != nil {
+			return err
+		}
 	}
 	address := os.Getenv(addressVariable)
 	if address == "" {
@@ -118,19 +129,38 @@ func measure(ctx context.Context) error {
 		return err
 	}
 	c.real = true
-	return c.turns(ctx, "Elasticsearch", *rounds, 0.95)
+	if *only != "three" {
+		if err := c.turns(ctx, "Elasticsearch", *rounds, 0.95); err != nil {
+			return err
+		}
+	}
+	if *only == "indexer" {
+		return nil
+	}
+	return c.three(ctx, *rounds)
 }
 
 // turns measures both contenders.
 func (c *course) turns(ctx context.Context, where string, rounds int, want float64) error {
-	var ours, theirs, ratios []float64
+	names := []string{"flinksink bridge", "esutil.BulkIndexer"}
+	rates, client, server := make([][]float64, 2), make([][]float64, 2), make([][]float64, 2)
+	var ratios []float64
 	for round := range rounds {
-		rates := make([]float64, 2)
-		for j := range rates {
+		for j := range names {
 			i := (round + j) % 2
 			c.runs++
 			index := fmt.Sprintf("%s-%d", c.prefix, c.runs)
+			ours, _ := turns.CPUTime()
+			theirs, err := c.serverCPU(ctx)
+			if err != nil {
+				return err
+			}
 			took, err := []func(context.Context, string) (time.Duration, error){c.bridge, c.indexer}[i](ctx, index)
+			if err != nil {
+				return err
+			}
+			now, _ := turns.CPUTime()
+			then, err := c.serverCPU(ctx)
 			if err != nil {
 				return err
 			}
@@ -139,13 +169,51 @@ func (c *course) turns(ctx context.Context, where string, rounds int, want float
 					return err
 				}
 			}
-			rates[i] = float64(c.n) / took.Seconds()
+			rates[i] = append(rates[i], float64(c.n)/took.Seconds())
+			client[i] = append(client[i], float64((now-ours).Microseconds())/float64(c.n))
+			server[i] = append(server[i], float64((then-theirs).Microseconds())/float64(c.n))
 		}
-		ours, theirs, ratios = append(ours, rates[0]), append(theirs, rates[1]), append(ratios, rates[0]/rates[1])
+		ratios = append(ratios, rates[0][round]/rates[1][round])
 	}
-	fmt.Printf("into %s, rows/s, median [lowest .. highest]:\n  flinksink bridge      %s\n  esutil.BulkIndexer    %s\n  ratio                 %s, wanted %.2f; load average %s\n", where,
-		figure(ours, "%.0f"), figure(theirs, "%.0f"), figure(ratios, "%.2f"), want, loadAverage())
+	fmt.Printf("into %s, rows/s, median [lowest .. highest]:\n", where)
+	for i, name := range names {
+		fmt.Printf("  %-21s %s; CPU µs a row: client %s", name, figure(rates[i], "%.0f"), figure(client[i], "%.1f"))
+		if c.real {
+			fmt.Printf(", server %s", figure(server[i], "%.1f"))
+		}
+		fmt.Println()
+	}
+	fmt.Printf("  ratio                 %s, wanted %.2f; load average %s\n", figure(ratios, "%.2f"), want, loadAverage())
 	return nil
+}
+
+// serverCPU is what the server has used so far.
+func (c *course) serverCPU(ctx context.Context) (sum time.Duration, err error) {
+	if !c.real {
+		return 0, nil
+	}
+	time.Sleep(1100 * time.Millisecond) // the server looks once a second
+	res, err := esapi.NodesStatsRequest{Metric: []string{"process"}, FilterPath: []string{"nodes.*.process.cpu.total_in_millis"}}.Do(ctx, c.transport)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	var answer struct {
+		Nodes map[string]struct {
+			Process struct {
+				CPU struct {
+					Total int64 `json:"total_in_millis"`
+				} `json:"cpu"`
+			} `json:"process"`
+		} `json:"nodes"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		return 0, err
+	}
+	for _, n := range answer.Nodes {
+		sum += time.Duration(n.Process.CPU.Total) * time.Millisecond
+	}
+	return sum, nil
 }
 
 func figure(f []float64, form string) string {
@@ -165,7 +233,7 @@ func (c *course) bridge(ctx context.Context, index string) (time.Duration, error
 	}
 	clock := &clocked{Decoder: in.Decoder}
 	in.Decoder = clock
-	es, err := elastic.New(c.transport, index, &elastic.Options{Deletes: elastic.Tombstone, CreateIndex: true, BulkBytes: bulkBytes, InFlight: workers})
+	es, err := elastic.New(c.transport, index, &elastic.Options{Deletes: elastic.Tombstone, CreateIndex: true, BulkBytes: bulkBytes, BulkActions: bulkActions, InFlight: workers})
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +241,7 @@ func (c *course) bridge(ctx context.Context, index string) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	o := bridge.Options{Store: store, Changes: 50_000, Interval: time.Hour, UntilEnd: true}
+	o := bridge.Options{Store: store, Changes: changes, Interval: time.Hour, UntilEnd: true}
 	var last time.Time
 	var mu sync.Mutex
 	o.Hooks.Saved = func(sink.Report) {

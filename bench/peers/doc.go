@@ -14,6 +14,8 @@
 // The clock begins at a contender's first write and ends with its last, as Postgres's own log position tells (pg_current_wal_insert_lsn), so start-up
 // does not count, whatever it consists of. A run is over when the table holds what it must and nothing has been written for two seconds; one that does not
 // get there before -limit is shown as such, and has no rate. COPY of rows that are ready in memory stands for what the table takes.
+// The CPU time that a contender used, and that its sessions with Postgres used for it (where both run on this machine's Linux), is disturbed less than the
+// clock by whatever else the machine does; with one lane, the larger of the two bounds the rate.
 //
 // # Contenders
 //

@@ -110,9 +110,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	rates := make([]map[string][]float64, len(jobs))
 	cpu := make([]map[string][]float64, len(jobs))
+	server := make([]map[string][]float64, len(jobs))
 	notes := map[string]string{}
 	for n, j := range jobs {
-		rates[n], cpu[n] = map[string][]float64{}, map[string][]float64{}
+		rates[n], cpu[n], server[n] = map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
 		for round := range o.rounds {
 			for k := range peers {
 				p := peers[(round+k)%len(peers)]
@@ -127,23 +128,26 @@ func run(ctx context.Context, args []string) error {
 				if err != nil {
 					notes[key] = err.Error()
 					fmt.Printf("    %s, %s: %v\n", j.name, p.name, err)
-					rates[n][p.name], cpu[n][p.name] = append(rates[n][p.name], math.NaN()), append(cpu[n][p.name], math.NaN())
+					rates[n][p.name] = append(rates[n][p.name], math.NaN())
 					continue
 				}
 				fmt.Printf("    %s, %s: %.2f s after %.1f s of start-up; load average %s\n", j.name, p.name, r.took.Seconds(), r.start.Seconds(), load())
 				rates[n][p.name] = append(rates[n][p.name], float64(j.records)/r.took.Seconds())
-				used := math.NaN()
-				if r.cpu > 0 {
-					used = float64(r.cpu.Microseconds()) / float64(j.records)
+				for _, c := range []struct {
+					used time.Duration
+					of   map[string][]float64
+				}{{r.cpu, cpu[n]}, {r.server, server[n]}} {
+					if c.used > 0 {
+						c.of[p.name] = append(c.of[p.name], float64(c.used.Microseconds())/float64(j.records))
+					}
 				}
-				cpu[n][p.name] = append(cpu[n][p.name], used)
 			}
 		}
 	}
 	for n, j := range jobs {
 		fmt.Printf("\n%s: %d records\n", strings.ToUpper(j.name), j.records)
 		w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(w, "  \trecords/s\tof COPY\tflinksink ÷ it\twanted\tCPU µs a record\t")
+		fmt.Fprintln(w, "  \trecords/s\tof COPY\tflinksink ÷ it\twanted\tCPU µs a record\tPostgres's for it\t")
 		for _, p := range peers {
 			if n >= p.jobs {
 				continue
@@ -152,12 +156,12 @@ func run(ctx context.Context, args []string) error {
 			if x := wants[p.name][n]; x > 0 {
 				want = fmt.Sprintf("≥ %g", x)
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.label, spread(rates[n][p.name], "%.0f"), spread(over(rates[n][p.name], rates[n]["copy"]), "%.2f"),
-				spread(over(rates[n]["flinksink"], rates[n][p.name]), "%.2f"), want, spread(cpu[n][p.name], "%.1f"), notes[fmt.Sprint(p.name, n)])
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.label, spread(rates[n][p.name], "%.0f"), spread(over(rates[n][p.name], rates[n]["copy"]), "%.2f"),
+				spread(over(rates[n]["flinksink"], rates[n][p.name]), "%.2f"), want, spread(cpu[n][p.name], "%.1f"), spread(server[n][p.name], "%.1f"), notes[fmt.Sprint(p.name, n)])
 		}
 		_ = w.Flush()
 	}
-	fmt.Printf("\nmedian [lowest .. highest] of %d rounds, ratios within a round; CPU is the contender's own; load average %s\n", o.rounds, load())
+	fmt.Printf("\nmedian [lowest .. highest] of %d rounds, ratios within a round; CPU is the contender's own, and that of its sessions with Postgres; load average %s\n", o.rounds, load())
 	return nil
 }
 

@@ -27,6 +27,8 @@ type result struct {
 	start time.Duration // to its first write
 	took  time.Duration // from there to its last
 	cpu   time.Duration // of its own process, 0: unknown
+
+	server time.Duration // CPU of its sessions with Postgres, 0: unknown
 }
 
 // running is a contender at work.
@@ -57,8 +59,14 @@ func (s *servers) race(ctx context.Context, p peer, j *job, limit time.Duration)
 	if p.direct != nil {
 		return p.direct(ctx, j, t.Table)
 	}
+	sessions := map[int]time.Duration{}
 	position := func() (at int64, err error) {
-		err = conn.QueryRow(ctx, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&at)
+		var pids []int32
+		err = conn.QueryRow(ctx, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, (SELECT array_agg(pid) FROM pg_stat_activity "+
+			"WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> $1)", application).Scan(&at, &pids)
+		for _, pid := range pids {
+			sessions[int(pid)] = max(sessions[int(pid)], cpuOf(int(pid)))
+		}
 		return at, err
 	}
 	at, err := position()
@@ -109,6 +117,9 @@ func (s *servers) race(ctx context.Context, p peer, j *job, limit time.Duration)
 			if got == j.want {
 				stop()
 				r.start, r.took = first.Sub(began), last.Sub(first)
+				for _, used := range sessions {
+					r.server += used
+				}
 				if r.took < shortest {
 					return r, fmt.Errorf("it wrote for %v only, which measures nothing: raise -rows", r.took)
 				}

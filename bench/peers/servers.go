@@ -19,6 +19,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// application is what our own sessions with Postgres are called, so that those of a contender can be told from them.
+const application = "flinksink peers"
+
 // servers are a broker, and a database of our own in a Postgres server.
 type servers struct {
 	broker string
@@ -124,6 +127,7 @@ func (s *servers) makeDatabase(ctx context.Context, dsn string) error {
 		return err
 	}
 	config.ConnConfig.Database = s.prefix
+	config.ConnConfig.RuntimeParams["application_name"] = application
 	s.conn, s.dsn = config.ConnConfig, fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", userinfo(config.ConnConfig), hostOf(config.ConnConfig), s.prefix)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return err
@@ -160,6 +164,7 @@ func script(ctx context.Context, path string, args ...string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "bash", append([]string{path}, args...)...)
 	cmd.Stderr = os.Stderr
+	cmd.WaitDelay = 10 * time.Second // what a script started may outlive it, and holds its output
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, tail(string(out), 5))

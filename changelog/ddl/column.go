@@ -42,10 +42,7 @@ func (p *parser) elements(d *definition) error {
 func (p *parser) element(d *definition) error {
 	switch {
 	case p.is("CONSTRAINT"), p.is("PRIMARY"), p.is("UNIQUE"):
-		// They are reserved words in Flink, but a column may be called so here if that is what stands there.
-		if p.constraintNext() {
-			return p.constraint(d, "")
-		}
+		return p.constraint(d, "")
 	case p.is("WATERMARK"):
 		saved := *p
 		at := p.tok.start
@@ -56,19 +53,6 @@ func (p *parser) element(d *definition) error {
 		*p = saved
 	}
 	return p.column(d)
-}
-
-// constraintNext reports whether a constraint rather than a column of that name is next.
-func (p *parser) constraintNext() bool {
-	saved := *p
-	defer func() { *p = saved }()
-	if p.accept("CONSTRAINT") {
-		if _, err := p.name(""); err != nil {
-			return true
-		}
-		return p.is("PRIMARY") || p.is("UNIQUE")
-	}
-	return p.accept("PRIMARY", "KEY") || p.accept("UNIQUE") && (p.isMark('(') || p.is("NOT") || p.is("ENFORCED"))
 }
 
 // column reads one column of any kind.

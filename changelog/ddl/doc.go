@@ -14,7 +14,8 @@
 // metadata columns; computed columns are in Table.Columns only. Package changelog/format makes a decoder from a Table.
 //
 // What is accepted and what is refused follows Flink 2.2 (the statements and answers in testdata are its own), with three
-// differences: reserved words may be used as names without back quotes, a type is not checked against a connector, and the name of
+// differences: of the words that Flink keeps for itself only those are refused as names without back quotes that every release from 1.17 to 2.3
+// refuses ([changelog.ReservedWord]; HASH and MATERIALIZED were names before 1.20), a type is not checked against a connector, and the name of
 // a user-defined type is refused, since no format reads one (STRUCTURED<...> and RAW(...) are read).
 // Columns of the PRIMARY KEY are NOT NULL, whatever they were declared as, and TIME(p) is TIME(0), as in Flink.
 //

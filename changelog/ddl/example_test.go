@@ -10,7 +10,7 @@ func ExampleFind() {
 	table, err := ddl.Find(`
 		SET 'table.local-time-zone' = 'UTC';
 		CREATE TABLE orders (
-			id BIGINT, total DECIMAL(20, 2), at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', cents AS total * 100,
+			id BIGINT, total DECIMAL(20, 2), placed TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', cents AS total * 100,
 			PRIMARY KEY (id) NOT ENFORCED
 		) WITH ('connector' = 'upsert-kafka', 'topic' = 'orders', 'properties.sasl.jaas.config' = '... password="hunter2";')`, "orders")
 	if err != nil {
@@ -30,7 +30,7 @@ func ExampleFind() {
 	// Output:
 	// id BIGINT NOT NULL
 	// total DECIMAL(20, 2)
-	// at TIMESTAMP_LTZ(3)
+	// placed TIMESTAMP_LTZ(3)
 	// key: [id] [0]
 	// topic: orders
 	// ('connector' = 'upsert-kafka', 'properties.sasl.jaas.config' = '******', 'topic' = 'orders')

@@ -92,11 +92,15 @@ func splitName(name string) []string {
 				return []string{name}
 			}
 		}
-		n, err := p.name("")
-		if err != nil {
+		switch p.tok.kind {
+		case tokenWord: // of Flink's own words, too: it is a name that was asked for
+			parts = append(parts, p.text(p.tok))
+		case tokenName:
+			parts = append(parts, unquote(p.text(p.tok)))
+		default:
 			return []string{name}
 		}
-		parts = append(parts, n)
+		p.advance()
 		if p.tok.kind == tokenEnd {
 			return parts
 		}

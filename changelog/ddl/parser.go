@@ -108,11 +108,14 @@ func (p *parser) found() string {
 	return "a word without quotes"
 }
 
-// name reads a name, quoted or not.
+// name reads a name, in back quotes or a word that Flink does not keep for itself.
 func (p *parser) name(what string) (string, error) {
 	switch p.tok.kind {
 	case tokenWord:
 		n := p.text(p.tok)
+		if changelog.ReservedWord(n) {
+			return "", p.mistake(p.tok.start, "expected %s, found %q, a word that Flink's SQL keeps for itself; as a name it stands in back quotes: `%s`", what, n, n)
+		}
 		p.advance()
 		return n, nil
 	case tokenName:

@@ -75,6 +75,9 @@ type Sink uint8
 const (
 	NoSink   Sink = iota // none was chosen; the report ends at the topic
 	Postgres             // package sink/postgres
+	Kafka                // package sink/kafka
+	Files                // package sink/s3
+	Index                // package sink/elastic
 )
 
 // Settings are what is chosen behind the topic. The zero is nothing.
@@ -304,6 +307,59 @@ func (r *Report) sink(t *ddl.Table, table *changelog.Table, s Settings) {
 	case table.Mode == changelog.Retract && keyless && s.Partitions > 1:
 		r.add(Note, "sink", "Options.Unordered accepts records without a key: Flink itself spreads them, so only a writer that does not may fill this topic", "")
 	}
+	switch s.Sink {
+	case Kafka:
+		r.topic(t, table)
+	case Files:
+		r.files(table)
+	case Index:
+		r.index(t, table)
+	default:
+		r.postgres(t, table)
+	}
+}
+
+// topic judges a topic whose table is declared as that of the source, in the same encoding, which is what the command writes unless it is told otherwise.
+func (r *Report) topic(t *ddl.Table, table *changelog.Table) {
+	switch {
+	case t.Options["connector"] == "upsert-kafka":
+		r.add(OK, "sink", "Kafka takes it: one record a change by ("+strings.Join(t.PrimaryKey, ", ")+"), deletes as null values", "")
+	case table.Mode == changelog.Append:
+		r.add(OK, "sink", "Kafka takes it: one record an insert", "")
+	default:
+		r.add(OK, "sink", "Kafka takes it: one record a change, in the same encoding; another target needs connector 'upsert-kafka' or a format of kinds too", "")
+	}
+	r.add(Note, "sink", "readers of the topic have to be read_committed, or they see what is aborted later", "'properties.isolation.level' = 'read_committed' in their tables")
+}
+
+func (r *Report) files(table *changelog.Table) {
+	switch {
+	case table.Mode == changelog.Append:
+		r.add(OK, "sink", "S3 takes it: each insert is a row of a file", "")
+	case len(table.Schema.Key) > 0:
+		r.add(Note, "sink", "S3 takes it only with the kinds beside the rows, as files are never changed", "choose Changelog (every change) or Upsert (the last change of each key in a file) in s3.Options.Kind")
+	default:
+		r.add(Note, "sink", "S3 takes it only with the kinds beside the rows, as files are never changed, and without a key a reader has to take equal rows away by himself", "choose Changelog in s3.Options.Kind")
+	}
+}
+
+func (r *Report) index(t *ddl.Table, table *changelog.Table) {
+	deletes := table.Mode.Contains(changelog.Delete) || table.Mode.Contains(changelog.UpdateBefore)
+	switch {
+	case len(table.Schema.Key) == 0 && table.Mode != changelog.Append:
+		r.add(Wrong, "sink", "Elasticsearch cannot find the documents of rows that are updated or deleted: the table has no key", "declare PRIMARY KEY (...) NOT ENFORCED")
+		return
+	case len(table.Schema.Key) == 0:
+		r.add(OK, "sink", "Elasticsearch takes it: each insert is a document that is named by its place in the topic", "")
+	default:
+		r.add(OK, "sink", "Elasticsearch takes it: each row is a document that is named by ("+strings.Join(t.PrimaryKey, ", ")+")", "")
+	}
+	if deletes {
+		r.add(Note, "sink", "the topic can hold deletes, and Elasticsearch forgets the version of a document that was deleted", "choose Tombstone or Hard in elastic.Options.Deletes")
+	}
+}
+
+func (r *Report) postgres(t *ddl.Table, table *changelog.Table) {
 	switch {
 	case len(table.Schema.Key) > 0:
 		r.add(OK, "sink", "Postgres takes it: each change is an upsert or a delete by ("+strings.Join(t.PrimaryKey, ", ")+"), over which the target needs a unique index", "")

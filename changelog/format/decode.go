@@ -15,7 +15,8 @@ const maxProduct = 1 << 22
 // into the memory of r. An error is a [*changelog.DataError] with the record's coordinates, and leaves b as it was.
 func (d *Decoder) Decode(b *changelog.Batch, r *changelog.Record) error {
 	start := b.Len()
-	if err := d.decode(b, r, start); err != nil {
+	whole, err := d.decode(b, r, start)
+	if err != nil {
 		b.Truncate(start)
 		return located(err, r)
 	}
@@ -30,6 +31,9 @@ func (d *Decoder) Decode(b *changelog.Batch, r *changelog.Record) error {
 		}
 	}
 	b.Pin(d.pinned(r))
+	if b.KeepOriginals {
+		b.Originals = append(b.Originals, original(r, b.Len()-start, whole))
+	}
 	return nil
 }
 
@@ -85,8 +89,8 @@ func inPart(err error, part string) error {
 }
 
 // decode appends the rows of the record from start on. The steps are those of DynamicKafkaDeserializationSchema.deserialize: keys first, then
-// the value, each of whose rows is joined with each key.
-func (d *Decoder) decode(b *changelog.Batch, r *changelog.Record, start int) error {
+// the value, each of whose rows is joined with each key. whole is what [WholeDecoder] tells of the value.
+func (d *Decoder) decode(b *changelog.Batch, r *changelog.Record, start int) (whole bool, err error) {
 	var keys []changelog.Change
 	if d.key != nil {
 		kb, _ := d.keyBatches.Get().(*changelog.Batch)
@@ -99,27 +103,27 @@ func (d *Decoder) decode(b *changelog.Batch, r *changelog.Record, start int) err
 			d.keyBatches.Put(kb)
 		}()
 		if err := d.decodeKeys(kb, r); err != nil {
-			return inPart(err, "key")
+			return false, inPart(err, "key")
 		}
 		keys = kb.Changes
 	}
 	if r.Value == nil && d.upsert {
-		return d.deletes(b, keys)
+		return false, d.deletes(b, keys)
 	}
-	if err := d.decodeValue(b, r); err != nil {
-		return inPart(err, "value")
+	if whole, err = d.decodeValue(b, r); err != nil {
+		return false, inPart(err, "value")
 	}
 	if d.key != nil && len(keys) == 0 {
 		b.Truncate(start) // Flink drops the record, but only after it looked at its value
-		return nil
+		return false, nil
 	}
 	if err := d.nullRows(b, start, keys); err != nil {
-		return err
+		return false, err
 	}
 	if err := d.join(b, start, keys); err != nil {
-		return err
+		return false, err
 	}
-	return d.checkRows(b.Changes[start:])
+	return whole && len(keys) <= 1, d.checkRows(b.Changes[start:])
 }
 
 func (d *Decoder) decodeKeys(kb *changelog.Batch, r *changelog.Record) error {
@@ -146,17 +150,20 @@ func (d *Decoder) decodeKeys(kb *changelog.Batch, r *changelog.Record) error {
 	return nil
 }
 
-func (d *Decoder) decodeValue(b *changelog.Batch, r *changelog.Record) error {
+func (d *Decoder) decodeValue(b *changelog.Batch, r *changelog.Record) (whole bool, err error) {
 	if r.Value != nil {
-		return d.value.DecodePayload(b, r.Value, r)
+		if b.KeepOriginals && d.whole != nil {
+			return d.whole.DecodeWhole(b, r.Value, r)
+		}
+		return false, d.value.DecodePayload(b, r.Value, r)
 	}
 	if n, ok := d.value.(NullDecoder); ok {
-		return n.DecodeNull(b, r)
+		return false, n.DecodeNull(b, r)
 	}
 	if d.valueSkips || d.lenient {
-		return nil
+		return false, nil
 	}
-	return dataError(changelog.Missing, "value", "", "the record has a null value, and a table of connector 'kafka' holds inserts only; if it is a delete, the table is one for 'upsert-kafka'. Flink would drop the record")
+	return false, dataError(changelog.Missing, "value", "", "the record has a null value, and a table of connector 'kafka' holds inserts only; if it is a delete, the table is one for 'upsert-kafka'. Flink would drop the record")
 }
 
 // deletes appends a delete for each key.

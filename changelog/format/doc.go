@@ -46,6 +46,11 @@
 // A header that occurs several times has one entry in the metadata column 'headers', the last one, as in Flink: a MAP holds no more.
 // 'header-list' has all.
 //
+// # Originals
+//
+// A [Decoder] can keep the values of messages beside their changes ([changelog.Batch].KeepOriginals), for a sink that hands them on. It does so in formats that tell of each
+// message whether its rows are all that it says ([WholeDecoder]); [changelog.Table].Encoding tells which tables may exchange values.
+//
 // # Versions and replays
 //
 // Options.FlinkVersion follows another release of Flink where it reads or writes something else. [NewReplayGuard] makes a decoder that leaves out

@@ -39,6 +39,7 @@ func NewEncoder(t *ddl.Table, formats []changelog.Format, o *Options) (*Encoder,
 		upsert:  c.upsert,
 		lenient: o.Lenient,
 	}
+	e.table.Encoding = encoding(c, o)
 	errs := []error{writable(t)}
 	var valueErr error
 	e.value, valueErr = c.value.format.NewEncoder(changelog.Payload{
@@ -110,7 +111,18 @@ func (e *Encoder) Table() *changelog.Table { return e.table }
 // what a kind becomes. Where the table has a METADATA column 'timestamp' that is not VIRTUAL and not NULL, it sets r.Timestamp too. An
 // error is a *changelog.DataError with the change's own coordinates, or a *changelog.UnavailableError, and what r holds then means nothing.
 func (e *Encoder) Encode(r *changelog.Record, c *changelog.Change) error {
-	if err := e.encode(r, c); err != nil {
+	return e.failed(c, e.encode(r, c, false))
+}
+
+// EncodeAround is Encode, but for the value: for a change whose value is there already, in the encoding of the table ([changelog.Original]). It leaves r.Value
+// alone, and checks of the change what Encode checks before it writes.
+func (e *Encoder) EncodeAround(r *changelog.Record, c *changelog.Change) error {
+	return e.failed(c, e.encode(r, c, true))
+}
+
+// failed gives an error the change's coordinates.
+func (e *Encoder) failed(c *changelog.Change, err error) error {
+	if err != nil {
 		if out, ok := unavailable(err, c.Partition, c.Offset); ok {
 			return out
 		}
@@ -124,7 +136,7 @@ func (e *Encoder) Encode(r *changelog.Record, c *changelog.Change) error {
 	return nil
 }
 
-func (e *Encoder) encode(r *changelog.Record, c *changelog.Change) error {
+func (e *Encoder) encode(r *changelog.Record, c *changelog.Change, around bool) error {
 	if err := e.check(c); err != nil {
 		return err
 	}
@@ -140,6 +152,9 @@ func (e *Encoder) encode(r *changelog.Record, c *changelog.Change) error {
 		r.Key = nil
 	} else if r.Key, err = payload(e.key, r.Key, c, "key"); err != nil {
 		return err
+	}
+	if around {
+		return nil
 	}
 	if e.upsert && !c.Kind.Adds() {
 		r.Value = nil

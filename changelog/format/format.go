@@ -34,8 +34,9 @@ type Decoder struct {
 	lenient bool
 
 	value        changelog.PayloadDecoder
-	valueSkips   bool // the format has kinds of its own, and a null value means nothing in it
-	valueIgnores bool // the value format's 'ignore-parse-errors'
+	whole        WholeDecoder // value, if it is one and its word counts
+	valueSkips   bool         // the format has kinds of its own, and a null value means nothing in it
+	valueIgnores bool         // the value format's 'ignore-parse-errors'
 
 	key        changelog.PayloadDecoder // nil: the record's key is not read
 	keyTable   *changelog.Table         // the key's columns only, in their order in the key
@@ -47,7 +48,7 @@ type Decoder struct {
 	headers  bool // some metadata column points into the headers
 }
 
-var _ changelog.Decoder = (*Decoder)(nil)
+var _ changelog.OriginalDecoder = (*Decoder)(nil)
 
 // New makes the decoder of t. formats are those that its options may name; package changelog/format/all lists all of this module. The table that Table returns has the mode that the connector
 // and the format give it: Append for 'kafka' with a format without kinds, Upsert for 'upsert-kafka', the format's own
@@ -77,6 +78,11 @@ func New(t *ddl.Table, formats []changelog.Format, o *Options) (*Decoder, error)
 	})
 	if valueErr != nil {
 		errs = append(errs, fmt.Errorf("format: value, options '%s…': %w", c.value.prefix, valueErr))
+	}
+	if w, ok := d.value.(WholeDecoder); ok {
+		if d.table.Encoding = encoding(c, o); d.table.Encoding != "" {
+			d.whole = w
+		}
 	}
 	if c.key.format != nil {
 		d.keyColumns = c.key.columns

@@ -33,8 +33,10 @@ import (
 // # What it does not guard
 //
 //   - Snapshot records pass: they have no place of their own. By key they do no harm; without a key a snapshot that is taken twice doubles rows.
-//   - Changes of one place in Postgres's log (rows of one COPY) cannot be told apart, so those of the furthest place pass again: after a
-//     restart at least the newest change. Set the connector's provide.transaction.metadata = true, which tells them apart.
+//   - Changes of one place in Postgres's log: the rows that one COPY put into one page of a table. A replay that begins at exactly the furthest
+//     place, with nothing from before it, looks like more such rows, so its changes pass again. The position of a checkpoint says nothing of it, since what is sent again has
+//     offsets of its own. Set the connector's provide.transaction.metadata = true, which tells them apart, or NoCopy. Other replays
+//     are told by what came before them, but for equal rows of one COPY without a key, which pass again too.
 //   - A replay longer than Lookback, while the bridge starts in the middle of it, passes from there. Without History nothing is known of the
 //     records before the first one.
 //   - A row that was deleted while nobody read the log, before another snapshot. No record tells of it.
@@ -48,6 +50,7 @@ type ReplayGuard struct {
 	place    func(value []byte) (place, error)
 	history  History
 	lookback int64
+	noCopy   bool
 	dropped  atomic.Int64
 
 	mu         sync.Mutex
@@ -67,13 +70,16 @@ type GuardOptions struct {
 	History History
 	// Lookback is how many offsets History is asked for. It should be more than a restarted connector sends again. Defaults to 10,000.
 	Lookback int64
+	// NoCopy promises that nothing is loaded into the source's tables with COPY, so that in Postgres, too, a place is of one change: what comes
+	// from the furthest place was sent before. Of a COPY after all, a row in each page of the table would be kept and the others lost. Defaults to false.
+	NoCopy bool
 }
 
 // guarded is what is known of a partition. Its memory is bounded by maxSources.
 type guarded struct {
 	mu   sync.Mutex
 	last int64 // offset of the record that was seen last
-	far  map[string]place
+	far  map[string]*reached
 }
 
 const (
@@ -99,7 +105,7 @@ func NewReplayGuard(t *ddl.Table, d changelog.Decoder, o *GuardOptions) (*Replay
 	if name == "" {
 		name = t.Options["format"]
 	}
-	g := &ReplayGuard{inner: d, place: places[name], history: o.History, lookback: o.Lookback, partitions: map[changelog.Partition]*guarded{}}
+	g := &ReplayGuard{inner: d, place: places[name], history: o.History, lookback: o.Lookback, noCopy: o.NoCopy, partitions: map[changelog.Partition]*guarded{}}
 	if g.place == nil {
 		return nil, fmt.Errorf("format: a ReplayGuard knows the places of debezium-json, maxwell-json and ogg-json; messages of '%s' have none that orders them", name)
 	}
@@ -133,7 +139,7 @@ func (g *ReplayGuard) Decode(b *changelog.Batch, r *changelog.Record) error {
 		p, err := g.place(r.Value)
 		seen := false
 		if err == nil {
-			seen, err = s.see(p)
+			seen, err = g.see(s, p)
 		}
 		if err != nil {
 			b.Truncate(start)
@@ -169,14 +175,14 @@ func (g *ReplayGuard) catchUp(s *guarded, r *changelog.Record) error {
 	if s.far != nil && r.Offset > s.last {
 		from = max(from, s.last+1) // another process may have read what lies between
 	} else {
-		s.far = map[string]place{}
+		s.far = map[string]*reached{}
 	}
 	if g.history == nil || from >= r.Offset {
 		return nil
 	}
 	err := g.history(r.Partition, from, r.Offset, func(old *changelog.Record) error {
 		if p, err := g.place(old.Value); err == nil {
-			_, err = s.see(p)
+			_, err = g.see(s, p)
 			return err
 		}
 		return nil // it was an error when it was its turn, and is none again
@@ -193,18 +199,31 @@ func (g *ReplayGuard) catchUp(s *guarded, r *changelog.Record) error {
 }
 
 // see notes a place and reports whether it was seen before.
-func (s *guarded) see(p place) (bool, error) {
+func (g *ReplayGuard) see(s *guarded, p place) (bool, error) {
 	if p.source == "" {
 		return false, nil // a tombstone, or a snapshot record
 	}
-	far, ok := s.far[p.source]
-	switch order := p.compare(far); {
-	case !ok && len(s.far) >= maxSources:
-		return false, dataError(changelog.OutOfRange, "", "", fmt.Sprintf("more than %d sources write into this partition, and a ReplayGuard keeps a place for each", maxSources))
-	case ok && (order < 0 || order == 0 && p.exact) && p.clock <= far.clock:
-		return true, nil
+	far := s.far[p.source]
+	if far == nil {
+		if len(s.far) >= maxSources {
+			return false, dataError(changelog.OutOfRange, "", "", fmt.Sprintf("more than %d sources write into this partition, and a ReplayGuard keeps a place for each", maxSources))
+		}
+		far = &reached{}
+		s.far[p.source] = far
+	} else if order := p.compare(far.place); order <= 0 && p.clock <= far.clock {
+		switch {
+		case order < 0:
+			far.stepBack()
+			return true, nil
+		case p.exact || g.noCopy:
+			return true, nil
+		}
+		return far.seen(p.change), nil
 	}
 	p.clock = max(p.clock, far.clock)
-	s.far[p.source] = p
+	*far = reached{place: p}
+	if !p.exact && !g.noCopy {
+		far.known = map[change]bool{p.change: true}
+	}
 	return false, nil
 }

@@ -16,6 +16,7 @@ type place struct {
 	order  [4]int64 // compared from the left
 	clock  int64    // the source's clock, or 0
 	exact  bool     // no other change has this place
+	change change   // what stands there, where it is not exact
 }
 
 func (p place) compare(q place) int { return slices.Compare(p.order[:], q.order[:]) }
@@ -29,7 +30,9 @@ var places = map[string]func(value []byte) (place, error){
 }
 
 type debeziumEnvelope struct {
-	Op     string `json:"op"`
+	Op     string          `json:"op"`
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
 	Source *struct {
 		Connector string          `json:"connector"`
 		Name      string          `json:"name"`
@@ -88,6 +91,8 @@ func debeziumPlace(value []byte) (p place, err error) {
 		p.order = [4]int64{commit, lsn, 0, step}
 		if e.Transaction != nil && e.Transaction.TotalOrder > 0 {
 			p.order[2], p.exact = e.Transaction.TotalOrder, true
+		} else {
+			p.change = changeOf(e.Op, e.Before, e.After)
 		}
 		return p, nil
 	case s != nil && s.File != "":

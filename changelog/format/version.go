@@ -8,10 +8,13 @@ import (
 	"github.com/flinksink/flinksink/changelog/ddl"
 )
 
-// since is the first Flink that has an option, for those that Flink 1.17 does not have. Flink itself was asked for its supported options. Those
-// that no version has here (csv's of 2.3) are not in it: the format refuses them, and another version would be no cure.
+// since is the first Flink that has an option, for those that Flink 1.17 does not have. Flink itself was asked for its supported options.
 var since = map[string]map[string]changelog.FlinkVersion{
-	"json":                    {"encode.ignore-null-fields": changelog.Flink1_20, "decode.json-parser.enabled": changelog.Flink2_1},
+	"json": {"encode.ignore-null-fields": changelog.Flink1_20, "decode.json-parser.enabled": changelog.Flink2_1},
+	"csv": {
+		"allow-trailing-comma": changelog.Flink2_3, "empty-string-as-null": changelog.Flink2_3, "fail-on-missing-columns": changelog.Flink2_3,
+		"ignore-trailing-unmappable": changelog.Flink2_3, "trim-spaces": changelog.Flink2_3,
+	},
 	"avro":                    {"encoding": changelog.Flink1_19, "timestamp_mapping.legacy": changelog.Flink1_19},
 	"avro-confluent":          {"schema": changelog.Flink1_18, "schema-registry.schema": changelog.Flink1_18},
 	"debezium-avro-confluent": {"schema": changelog.Flink1_18, "schema-registry.schema": changelog.Flink1_18},

@@ -30,9 +30,13 @@ func versionOf(t *testing.T, s string) changelog.FlinkVersion {
 
 // Messages that another Flink reads otherwise than 2.2.
 func TestDecode_OddMessagesOfOtherVersions(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(versionsDir, "odd.jsonl"))
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, name := range []string{"odd.jsonl", "csv-2.3.0.jsonl"} {
+		part, err := os.ReadFile(filepath.Join(versionsDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, part...)
 	}
 	asFlink, stricter := map[string]int{}, 0
 	for _, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
@@ -184,8 +188,9 @@ func TestNew_OptionsOfNewerVersions(t *testing.T) {
 		{changelog.Flink1_19, "canal-json", "encode.ignore-null-fields", "option 'canal-json.encode.ignore-null-fields' came with Flink 1.20, and the table is read as Flink 1.19 does"},
 		{changelog.Flink1_18, "avro", "timestamp_mapping.legacy", "came with Flink 1.19"},
 		{99, "json", "ignore-parse-errors", "FlinkVersion(99)"},
-		{0, "csv", "trim-spaces", "came with Flink 2.3 and is not supported here"},
-		{changelog.Flink2_3, "csv", "trim-spaces", "came with Flink 2.3 and is not supported here"},
+		{0, "csv", "trim-spaces", "option 'csv.trim-spaces' came with Flink 2.3, and the table is read as Flink 2.2 does; set Options.FlinkVersion to 2.3 or newer"},
+		{changelog.Flink2_3, "csv", "trim-spaces", ""},
+		{changelog.Flink2_3, "csv", "allow-trailing-comma", ""},
 	} {
 		with := map[string]string{"connector": "kafka", "format": c.format, c.format + "." + c.option: "true"}
 		_, err := format.New(tableOf(t, "id INT", with), formats, &format.Options{FlinkVersion: c.version})

@@ -31,12 +31,13 @@ type checkFlags struct {
 func (c *call) check() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
-		Use:   "check --bridge NAME --ddl FILE --to postgres://...",
+		Use:   "check --bridge NAME --ddl FILE --to URL",
 		Short: "Find what would stop a bridge, without starting it",
 		Long: `check looks at everything that run looks at before its first row, and at what would stop it soon after: the table's definition and
-options, brokers, topic and consumer group, database, rights, flinksink's own tables, the target table column by column, and whether
-the stored positions still exist. Its flags are among those of run. It writes nothing, makes no table and takes no partition, so it can
-run beside the bridge.
+options, brokers, topic and consumer group, the targets (a database with its rights, flinksink's own tables and the table column by column;
+a topic and its brokers' limits; a bucket; an index and its mapping), and whether the stored positions still exist. Its flags are among
+those of run. It writes nothing, makes nothing and takes no partition, so it can run beside the bridge. Whether a bucket can hold
+positions needs scratch objects, and is found by run.
 
 Each line says ok, note (worth knowing), wrong (with the cure) or skip (could not be looked at). The last lines state the guarantee that
 the bridge gives, and what keeps it from being more; beside something wrong there is none. Exit status 1 when something would stop
@@ -118,11 +119,16 @@ func (c *call) doCheck(cmd *cobra.Command, f *checkFlags) error {
 		return err
 	}
 	ctx := cmd.Context()
-	k := &checkup{c: c, w: cmd.OutOrStdout(), whole: func(text string) string { return wholeCommands(text, f.bridge, &f.target) }}
+	k := &checkup{c: c, w: cmd.OutOrStdout(), whole: func(text string) string { return text }}
 	s := subject{flags: f, onData: onData}
 	defer s.close()
-	t, err := c.load(cmd, &f.table, &f.broker)
+	ts, err := c.targets(cmd, &f.target)
 	var conf *configError
+	if errors.As(err, &conf) && conf.usage {
+		return err
+	}
+	wrong := err // of a target
+	t, err := c.load(cmd, &f.table, &f.broker)
 	if errors.As(err, &conf) && conf.usage {
 		return err
 	}
@@ -135,7 +141,9 @@ func (c *call) doCheck(cmd *cobra.Command, f *checkFlags) error {
 	} else {
 		k.brokers(ctx, &s)
 	}
-	k.database(ctx, &s, f)
+	if !k.bad("target", wrong) {
+		k.targets(ctx, &s, f, ts)
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -196,62 +204,76 @@ func key(s *changelog.Schema) string {
 	return "key (" + strings.Join(names, ", ") + ")"
 }
 
-// database looks at the database, and at what is stored there.
-func (k *checkup) database(ctx context.Context, s *subject, f *checkFlags) {
-	pool, err := k.c.open(ctx, "--to", f.target.to, 1)
-	if k.bad("database", err) {
+// targets looks at the targets, and at what is stored.
+func (k *checkup) targets(ctx context.Context, s *subject, f *checkFlags, ts []target) {
+	r := &reading{bridge: f.bridge, table: s.table, lanes: 1, source: f.table.text, named: f.table.name}
+	var err error
+	if r.formats, err = f.table.formats(); k.bad("ddl", err) {
 		return
 	}
-	defer pool.Close()
-	to, err := f.target.sink(pool)
-	if k.bad("database", err) {
+	if s.in != nil {
+		r.in = *s.in
+	}
+	r.apart = s.in == nil || s.cl == nil // where the brokers are is not known, or they do not answer: that is told already
+	what := "target"
+	if len(ts) == 1 && ts[0].at().kind == atPostgres {
+		what = "database"
+	}
+	if s.table == nil && slices.ContainsFunc(ts, func(t target) bool { return t.at().kind == atKafka }) {
+		k.skip(what, "what would be written is not known")
 		return
 	}
-	lane := sink.Lane{Bridge: f.bridge, Sink: bridge.DefaultSinkName}
-	if s.dec != nil {
-		lane.Tables = []*changelog.Table{s.dec.Table()}
+	to, err := k.c.open(ctx, ts, &f.target, r)
+	if k.bad(what, err) {
+		return
 	}
+	defer to.close()
+	k.whole = func(text string) string { return wholeCommands(text, f.bridge, to.storeFlags(&f.target)) }
 	fingerprint := ""
 	if s.in != nil {
-		fingerprint = fingerprintOf(s.group, *s.in, to)
+		fingerprint = to.fingerprint(s.group, *s.in)
 	}
 	fine := true
-	for _, found := range to.Check(ctx, lane, fingerprint) {
-		if s.dec == nil && found.What == "table" {
-			k.skip("table", "its definition could not be read")
-			continue
+	for i, t := range to.targets {
+		lane := sink.Lane{Bridge: f.bridge, Sink: to.outputs[i].Name}
+		if s.dec != nil {
+			lane.Tables = []*changelog.Table{s.dec.Table()}
 		}
-		if k.bad(found.What, found.Err) {
-			fine = false
-		} else {
-			k.ok(found.What, "%s", found.Found)
-		}
-	}
-	if fine && s.onData == bridge.DeadLetter {
-		k.bad("letters", to.CheckDeadLetters(ctx))
+		fine = t.check(ctx, k, s, lane, fingerprint) && fine
 	}
 	if fine && s.topics != nil {
-		st, err := newStore(pool, f.target.storeSchema)
-		if err == nil {
-			var state sink.State
-			if state, err = st.Read(ctx, f.bridge); err == nil {
-				k.ground(ctx, s, state)
-			}
-		}
-		k.bad("positions", err)
+		k.stored(ctx, s, to, fingerprint)
 	} else {
 		k.skip("positions", "topic or store could not be looked at")
 	}
-	k.guarantee(s, to.Guarantee())
+	k.guarantee(s, k.promise(s, to))
 }
 
-// fingerprintOf is what a bridge with default options stores of itself; the sink adds its tables. See bridge.Options.Target.
-func fingerprintOf(group string, in bridge.Input, to fmt.Stringer) string {
-	topics := in.Pattern
-	if topics == "" {
-		topics = strings.Join(slices.Sorted(slices.Values(in.Topics)), ",")
+// stored looks at what the store holds of the bridge.
+func (k *checkup) stored(ctx context.Context, s *subject, to *opened, fingerprint string) {
+	st, err := to.decides()
+	var state sink.State
+	if err == nil {
+		state, err = st.Read(ctx, s.flags.bridge)
 	}
-	return fmt.Sprintf("group=%s topics=%s target=%s", group, topics, to)
+	if k.bad("positions", err) {
+		return
+	}
+	if state.Bridge != "" && state.Fingerprint != fingerprint && !strings.HasPrefix(state.Fingerprint, fingerprint+" into ") {
+		k.bad("bridge", fmt.Errorf("the name %q belongs to another bridge (%s), while this one is (%s): give this bridge a name of its own", state.Bridge, state.Fingerprint, fingerprint))
+		return
+	}
+	k.ground(ctx, s, state)
+}
+
+// promise is the guarantee of all targets together.
+func (k *checkup) promise(s *subject, to *opened) sink.Guarantee {
+	if len(to.outputs) > 1 && s.in != nil {
+		if b, err := bridge.NewMany(s.flags.bridge, []bridge.Input{*s.in}, to.outputs, &bridge.Options{Store: to.store}); err == nil {
+			return b.Guarantee()
+		}
+	}
+	return to.outputs[0].Sink.Guarantee()
 }
 
 // guarantee states what the bridge gives as it is set. Beside something that is wrong it gives nothing: it would not run, or not be right.

@@ -291,7 +291,7 @@ func (k *checkup) ground(ctx context.Context, s *subject, state sink.State) {
 	}
 	for _, p := range state.Pending {
 		if p.Sink != "" {
-			k.note("positions", "checkpoint %d.%d of sink %q waits to be committed: the bridge does it first", p.Generation, p.Checkpoint, p.Sink)
+			k.note("positions", "checkpoint %d.%d of sink %q is not yet known to be committed: the bridge does it first", p.Generation, p.Checkpoint, p.Sink)
 		}
 	}
 }

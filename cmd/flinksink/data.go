@@ -17,7 +17,7 @@ type dataFlags struct {
 
 func (f *dataFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.on, "on-data", bridge.Halt.String(), "`POLICY` for a record that cannot be decoded, or of which a row is refused: halt, dead-letter (into a table of dead letters, in the same transaction) or skip")
+	fs.StringVar(&f.on, "on-data", bridge.Halt.String(), "`POLICY` for a record that cannot be decoded, or of which a row is refused: halt, dead-letter (kept beside the rows, in the same checkpoint) or skip")
 	fs.IntVar(&f.budget, "data-budget", bridge.DefaultDataBudget, "`NUMBER` of records that one checkpoint may set aside or skip; one more stops the bridge (restarted, it has the budget anew: alert on that)")
 }
 

@@ -1,4 +1,4 @@
-// Command flinksink is the library from a shell: it reads a topic as changes, runs a bridge into Postgres, replays a captured
+// Command flinksink is the library from a shell: it reads a topic as changes, runs a bridge into Postgres, Kafka, S3 or Elasticsearch, replays a captured
 // topic into it, shows and moves the positions of bridges, settles what they left in doubt, compares tables with topics and mends them, finds what would stop one, and says what a Flink plan will write.
 //
 // # Exit status

@@ -17,17 +17,18 @@ import (
 
 // drive runs a bridge: the guarantee first, progress meanwhile, the account at the end, whatever ended it. past, if not nil, may add to
 // an error what gets past it.
-func (c *call) drive(cmd *cobra.Command, name string, in bridge.Input, to sink.Sink, into string, o bridge.Options, past func(error, bridge.Status) error) error {
+func (c *call) drive(cmd *cobra.Command, r *reading, to *opened, o bridge.Options, past func(error, bridge.Status) error) error {
+	in := r.in
 	ctx := cmd.Context()
 	out := cmd.OutOrStdout()
 	p := newProgress(cmd.ErrOrStderr(), c.secrets)
 	var b *bridge.Bridge
 	began := time.Time{} // zero: not one row could have been read
-	o.Connect = c.patience
+	o.Connect, o.Store = c.patience, to.store
 	o.Logger = slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o.Hooks.Started = func(g sink.Guarantee) {
 		began = time.Now()
-		fmt.Fprintf(out, "bridge %q: %s into table %s\nguarantee: %s\n", name, source(in), into, g)
+		fmt.Fprintf(out, "bridge %q: %s into %s\nguarantee: %s\n", r.bridge, source(in), to.into(r.table), g)
 		scattered := o.Unordered && in.CheckOrder("", 2) != nil // perhaps of one partition: then the flag gives nothing up, and does no harm
 		for _, c := range caveats(scattered, o.OnData, o.AllowMissedDeletes) {
 			fmt.Fprintf(out, "but for %s\n", c)
@@ -35,7 +36,7 @@ func (c *call) drive(cmd *cobra.Command, name string, in bridge.Input, to sink.S
 		m := &meter{status: func() bridge.Status { return b.Status() }, looks: []look{{at: began}}}
 		p.start(m.line)
 	}
-	b, err := bridge.New(name, in, to, &o)
+	b, err := bridge.NewMany(r.bridge, []bridge.Input{in}, to.outputs, &o)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (c *call) drive(cmd *cobra.Command, name string, in bridge.Input, to sink.S
 			err = fmt.Errorf("%w before the end was reached: what the account lists is saved, and the next run of this bridge goes on from there", errInterrupted)
 		}
 	}
-	if werr := writeAccount(out, status, time.Since(began), ending(halted, o.UntilEnd)); werr != nil && err == nil {
+	if werr := writeAccount(out, status, time.Since(began), ending(halted, o.UntilEnd, to.written())); werr != nil && err == nil {
 		err = werr
 	}
 	if past != nil && err != nil {
@@ -80,14 +81,14 @@ func source(in bridge.Input) string {
 }
 
 // ending says in a few words why a bridge ended.
-func ending(err error, untilEnd bool) string {
+func ending(err error, untilEnd bool, written string) string {
 	switch {
 	case errors.Is(err, errInterrupted):
 		return "stopped by a signal"
 	case err != nil:
 		return "stopped by the error below"
 	case untilEnd:
-		return "everything up to the last stable offsets at the start is in the table"
+		return "everything up to the last stable offsets at the start is " + written
 	}
 	return "stopped"
 }

@@ -17,7 +17,7 @@ const (
 	exitConfig = 2 // the command line, or a setting that cannot work
 )
 
-var errNoCommand = errors.New("a command is missing: read, run, replay, positions, letters, pending, settle, verify, repair, check, explain or version")
+var errNoCommand = errors.New("a command is missing: read, run, replay, positions, letters, pending, settle, verify, repair, compact, success, check, explain or version")
 
 // configError says which setting is wrong, and the cure.
 type configError struct {
@@ -61,6 +61,34 @@ func (c *call) tell(w io.Writer, path string, err error) int {
 // flags gives the settings of the library, which its errors name, the names that they have here.
 var flags = strings.NewReplacer(
 	"Options.CreateTable", "--create-table",
+	"Options.CreateIndex", "--create-table",
+	"Options.Deletes. Tombstone", "--index-deletes. tombstone",
+	"Options.Deletes", "--index-deletes",
+	"Options.Alias", "--index-alias",
+	"Options.Columns", "--index-field",
+	"Options.Routing", "--index-routing",
+	"Options.IDPrefix", "--index-id-prefix",
+	"Changelog (every change) or Upsert (the last change of each key in a file) in s3.Options.Kind", "--s3-kind changelog (every change) or upsert (the last change of each key in a file)",
+	"Changelog in s3.Options.Kind", "--s3-kind changelog",
+	"Tombstone or Hard in elastic.Options.Deletes", "--index-deletes tombstone or hard",
+	"Options.Kind to Changelog", "--s3-kind to changelog",
+	"set it to Changelog or Upsert", "set it to changelog or upsert",
+	"Options.Kind AppendOnly", "--s3-kind append",
+	"Options.Kind", "--s3-kind",
+	"SuccessOptions.PartitionBy", "--s3-partition-by",
+	"Options.PartitionBy", "--s3-partition-by",
+
+	"SuccessOptions.Every", "--every",
+	"SuccessOptions.Partitions", "--idle",
+	"Options.EventTime", "--s3-event-time",
+	"Options.Manifest", "--s3-manifest",
+	"Options.Compression", "--s3-compression",
+	"Options.TransactionTimeout", "--kafka-transaction-timeout",
+	"Options.DeadLetterTopic", "--kafka-dead-letters",
+	"Options.Prefix", "--kafka-prefix",
+	"Options.Topic ", "--kafka-checkpoints ",
+	"the store in Options.Store decides", "the store of --store decides",
+	"Options.Store", "--store",
 	"Options.Schema", "--store-schema",
 	"Options.InstanceID", "--instance",
 	"Options.Interval", "--interval",

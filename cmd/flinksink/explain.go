@@ -45,7 +45,7 @@ Exit status 1 when something is wrong, 2 when there is no plan in the text.`,
 	f.table.add(cmd)
 	fs.MarkHidden("lenient") // it reads no record
 	fs.MarkHidden("flink-version")
-	fs.StringVar(&f.to, "to", "", "`TARGET` to judge: postgres, or a URL of one, to which no connection is made (default: only the topic is judged)")
+	fs.StringVar(&f.to, "to", "", "`TARGET` to judge: postgres, kafka, s3 or elastic, or a URL of one, to which no connection is made (default: only the topic is judged)")
 	fs.IntVar(&f.partitions, "partitions", 0, "`NUMBER` of partitions of the topic (default: not known)")
 	fs.BoolVar(&f.unordered, "unordered", false, "as of run: accept a CDC topic of several partitions whose records have no key as far as the table says")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doExplain(cmd, f) })
@@ -54,13 +54,9 @@ Exit status 1 when something is wrong, 2 when there is no plan in the text.`,
 
 func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
 	s := explain.Settings{Partitions: f.partitions, Unordered: f.unordered}
-	scheme, _, _ := strings.Cut(f.to, "://")
-	switch {
-	case scheme == "postgres", scheme == "postgresql":
-		s.Sink = explain.Postgres
-	case f.to != "":
-		c.secret(f.to)
-		return usage(errors.New("--to takes postgres, or a URL postgres://...; no other target is known"))
+	var err error
+	if s.Sink, err = c.judged(f.to); err != nil {
+		return err
 	}
 	if f.partitions < 0 {
 		return usage(errors.New("--partitions has to be 1 or more"))
@@ -86,6 +82,33 @@ func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
 		return fmt.Errorf("explain: %d things are wrong", wrong)
 	}
 	return nil
+}
+
+// judged is the sink that --to names.
+func (c *call) judged(to string) (explain.Sink, error) {
+	if to == "" {
+		return explain.NoSink, nil
+	}
+	k := kind(to)
+	if strings.Contains(to, ":") {
+		p, err := c.placeOf("--to", to, targetKinds()...)
+		if err != nil {
+			return 0, &configError{err: err, usage: true}
+		}
+		k = p.kind
+	}
+	switch k {
+	case atPostgres, "postgresql":
+		return explain.Postgres, nil
+	case atKafka:
+		return explain.Kafka, nil
+	case atS3:
+		return explain.Files, nil
+	case atIndex:
+		return explain.Index, nil
+	}
+	c.secret(to)
+	return 0, usage(errors.New("--to takes postgres, kafka, s3 or elastic, or a URL of one"))
 }
 
 // explained reads a plan, from a file or from standard input, and what it means for t.

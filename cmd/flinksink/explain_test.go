@@ -19,6 +19,9 @@ func TestExplain(t *testing.T) {
 		{"explain-statement-set", "18_statement_set", "last_click", nil, exitDone},
 		{"explain-retract", "05_group_by_changelog_debezium", "per_cust", []string{"--to", "postgres://app:secret@nowhere/shop", "--partitions", "3"}, exitFailed},
 		{"explain-retract-unordered", "05_group_by_changelog_debezium", "per_cust", []string{"--to", "postgres", "--partitions", "3", "--unordered"}, exitDone},
+		{"explain-kafka", "02_group_by_upsert", "per_cust", []string{"--to", "kafka://broker:9092/copy"}, exitDone},
+		{"explain-s3", "02_group_by_upsert", "per_cust", []string{"--to", "s3"}, exitDone},
+		{"explain-elastic", "02_group_by_upsert", "per_cust", []string{"--to", "https://me:secret@search:9200/i"}, exitDone},
 		{"explain-refused", "12_error_update_into_append", "per_cust", nil, exitFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

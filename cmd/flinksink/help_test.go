@@ -7,7 +7,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, c := range []string{"", "read", "run", "replay", "positions", "positions show", "positions set", "positions reset", "positions skip", "letters", "pending", "settle", "verify", "repair", "check", "explain", "version"} {
+	for _, c := range []string{"", "read", "run", "replay", "positions", "positions show", "positions set", "positions reset", "positions skip", "letters", "pending", "settle", "verify", "repair", "compact", "success", "check", "explain", "version"} {
 		t.Run("flinksink "+c, func(t *testing.T) {
 			args := append(strings.Fields(c), "--help")
 			got := command(t, args...)
@@ -29,7 +29,7 @@ func TestHelp(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"", "flinksink: a command is missing: read, run, replay, positions, letters, pending, settle, verify, repair, check, explain or version\nSee 'flinksink --help'.\n"},
+		{"", "flinksink: a command is missing: read, run, replay, positions, letters, pending, settle, verify, repair, compact, success, check, explain or version\nSee 'flinksink --help'.\n"},
 		{"raed", "flinksink: unknown command \"raed\" for \"flinksink\": did you mean read?\nSee 'flinksink --help'.\n"},
 		{"read", "flinksink: required flag(s) \"ddl\" not set\nSee 'flinksink read --help'.\n"},
 		{"rnu --bridge x", "flinksink: unknown command \"rnu\" for \"flinksink\": did you mean run?\nSee 'flinksink --help'.\n"},
@@ -50,7 +50,7 @@ func TestUsageErrors(t *testing.T) {
 		{"positions skip --store x a:0:1", "flinksink: required flag(s) \"bridge\" not set\nSee 'flinksink positions skip --help'.\n"},
 		{"positions skip --store x --bridge b a", "flinksink: \"a\": a position is written TOPIC:PARTITION:OFFSET, e.g. orders:3:1017\nSee 'flinksink positions skip --help'.\n"},
 		{"explain --ddl a", "flinksink: required flag(s) \"plan\" not set\nSee 'flinksink explain --help'.\n"},
-		{"explain --ddl a --plan b --to x", "flinksink: --to takes postgres, or a URL postgres://...; no other target is known\nSee 'flinksink explain --help'.\n"},
+		{"explain --ddl a --plan b --to x", "flinksink: --to takes postgres, kafka, s3 or elastic, or a URL of one\nSee 'flinksink explain --help'.\n"},
 		{"explain --ddl - --plan -", "flinksink: --plan and --ddl cannot both be standard input\nSee 'flinksink explain --help'.\n"},
 		{"check --bridge x --ddl a", "flinksink: required flag(s) \"to\" not set\nSee 'flinksink check --help'.\n"},
 		{"replay --ddl a", "flinksink: required flag(s) \"file\", \"to\" not set\nSee 'flinksink replay --help'.\n"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/sink/postgres"
 )
 
@@ -18,17 +19,21 @@ import (
 type lettersFlags struct {
 	positionFlags
 	limit  int
+	sink   string
 	asJSON bool
 }
 
 func (c *call) letters() *cobra.Command {
 	f := &lettersFlags{}
 	cmd := &cobra.Command{
-		Use:   "letters --store postgres://...",
+		Use:   "letters --store URL",
 		Short: "Show the messages that bridges set aside (dead letters)",
 		Long: `letters shows the messages that run --on-data dead-letter set aside, the newest first: where each is in its topic, the class (data: it
 cannot be decoded; rejected: Postgres refuses one of its changes), the number of the change in the message and the column where they are
 known, and what is wrong. Keys and values are not shown, for they may be anybody's data: --json prints them, with headers, in base64.
+
+Where rows go to Kafka or S3 the letters are there too, in a topic or below the folder of the target; in Elasticsearch they are
+documents of the index flinksink-dead-letters, which a search shows.
 
 It changes nothing. Letters stay until somebody deletes them: DELETE FROM flinksink.dead_letter WHERE bridge = '...' AND number <= N;`,
 		Example: `  flinksink letters --store postgres://app@db/shop --bridge orders
@@ -36,37 +41,65 @@ It changes nothing. Letters stay until somebody deletes them: DELETE FROM flinks
 		Args: cobra.NoArgs,
 	}
 	f.add(cmd, "`NAME` of one bridge (default: all)")
+	cmd.Flags().StringVar(&f.sink, "sink", bridge.DefaultSinkName, "s3: declared `NAME` of the sink within the bridge (s3 where run had several targets)")
+	cmd.Flags().Lookup("store").Usage = "`URL` of what keeps the letters, which is the target: the database, the topic of --kafka-dead-letters (kafka://host:9092/topic) or the folder (s3://bucket/prefix) (required)"
 	cmd.Flags().IntVar(&f.limit, "limit", 20, "show at most this `NUMBER` of letters; 0: all")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object, with keys, values and headers in base64")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
 		if f.limit < 0 {
 			return usage(errors.New("--limit has to be 0 or more"))
 		}
-		return c.with(cmd, &f.positionFlags, func(st *postgres.Store) error {
-			if f.bridge != "" {
-				if _, err := readBridges(cmd, st, f.bridge); err != nil { // a misspelt name is no bridge without letters
-					return err
-				}
-			}
-			all, err := st.DeadLetters(cmd.Context(), f.bridge, f.limit)
-			if err != nil {
-				return err
-			}
-			if f.asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(map[string]any{"letters": jsonLetters(all)})
-			}
-			return writeLetters(cmd.OutOrStdout(), all, f.limit)
-		})
+		all, err := c.readLetters(cmd, f)
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			e := json.NewEncoder(cmd.OutOrStdout())
+			e.SetIndent("", "  ")
+			return e.Encode(map[string]any{"letters": jsonLetters(all)})
+		}
+		return writeLetters(cmd.OutOrStdout(), all, f.limit)
 	})
 	return cmd
+}
+
+// readLetters reads the newest letters, newest first.
+func (c *call) readLetters(cmd *cobra.Command, f *lettersFlags) (all []postgres.StoredLetter, err error) {
+	p, err := c.placeOf("--store", f.keep.url, letterKinds()...)
+	if err != nil {
+		return nil, err
+	}
+	if err := flagsOfOthers(cmd.Flags(), []place{p}); err != nil {
+		return nil, err
+	}
+	switch p.kind {
+	case atKafka:
+		return c.lettersInTopic(cmd.Context(), p, f)
+	case atS3:
+		return c.lettersInBucket(cmd.Context(), p, f)
+	}
+	err = c.with(cmd, &f.positionFlags, func(st *keeper) error {
+		if f.bridge != "" {
+			if _, err := readBridges(cmd, st, f.bridge); err != nil { // a misspelt name is no bridge without letters
+				return err
+			}
+		}
+		all, err = st.pg.DeadLetters(cmd.Context(), f.bridge, f.limit)
+		return err
+	})
+	return all, err
 }
 
 func writeLetters(w io.Writer, all []postgres.StoredLetter, limit int) error {
 	var b strings.Builder
 	for _, l := range all {
-		fmt.Fprintf(&b, "%d  %s  bridge %q  %s:%d:%d", l.Number, stamp(l.Written), l.Bridge, l.Topic, l.Partition.Partition, l.Offset)
+		switch {
+		case l.Bridge != "" && l.Number != 0: // in a table
+			fmt.Fprintf(&b, "%d  %s  bridge %q  ", l.Number, stamp(l.Written), l.Bridge)
+		case !l.Written.IsZero(): // in a topic
+			fmt.Fprintf(&b, "%s  ", stamp(l.Written))
+		}
+		fmt.Fprintf(&b, "%s:%d:%d", l.Topic, l.Partition.Partition, l.Offset)
 		if l.Index >= 0 {
 			fmt.Fprintf(&b, "  change %d", l.Index)
 		}

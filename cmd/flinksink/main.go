@@ -45,9 +45,10 @@ type call struct {
 func (c *call) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "flinksink",
-		Short: "Make the changelog that a Flink SQL job writes to Kafka true, exactly once, in Postgres",
-		Long: `flinksink reads topics that Flink SQL jobs write, by the job's own CREATE TABLE, and makes what they say true in Postgres:
-each change takes effect once, through crashes of any of the three.
+		Short: "Make the changelog that a Flink SQL job writes to Kafka true in Postgres, Kafka, S3 and Elasticsearch",
+		Long: `flinksink reads topics that Flink SQL jobs write, by the job's own CREATE TABLE, and makes what they say true in Postgres,
+in another topic, in files of a bucket, or in an Elasticsearch index: each change takes effect once, through crashes of any of them (an
+index converges).
 
 Exit status: 0 done; 1 a bad record, a failure while running, or a check that found something; 2 a wrong command line, or a setting
 that cannot work, found before the first row. An interrupt (or SIGTERM) ends every command in order; a second one ends it at once,
@@ -63,7 +64,7 @@ with status 1.`,
 	root.SetFlagErrorFunc(flagError)
 	// Flags are wrapped; cobra leaves one line to each, however long.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 120"))
-	root.AddCommand(c.read(), c.run(), c.replay(), c.positions(), c.letters(), c.pending(), c.settle(), c.verify(), c.repair(), c.check(), c.explain(), c.version())
+	root.AddCommand(c.read(), c.run(), c.replay(), c.positions(), c.letters(), c.pending(), c.settle(), c.verify(), c.repair(), c.compact(), c.success(), c.check(), c.explain(), c.version())
 	return root
 }
 

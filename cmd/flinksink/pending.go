@@ -18,7 +18,7 @@ func (c *call) pending() *cobra.Command {
 	f := &positionFlags{}
 	asJSON := false
 	cmd := &cobra.Command{
-		Use:   "pending --store postgres://...",
+		Use:   "pending --store URL",
 		Short: "Show what bridges left in doubt, and what settle would do",
 		Long: `pending lists what the modes prepared and staged leave while a checkpoint is neither committed nor rolled back: prepared transactions,
 staged rows, receipts of decided checkpoints, generations that may still write. Each comes with its age, its owner and a plan:
@@ -29,21 +29,20 @@ staged rows, receipts of decided checkpoints, generations that may still write. 
   forget     it is committed, and only the store does not know yet
   lost       it is decided and gone: what it covers has to be read again
 
-A bridge that starts, or takes partitions over, settles by itself what is its own. It changes nothing.`,
+A bridge that starts, or takes partitions over, settles by itself what is its own. It changes nothing.
+
+Of a store that is not Postgres it lists the receipts of decided checkpoints, of the one bridge that is named: transactions of Kafka,
+uploads and staged objects of S3 that wait. What was prepared and never decided is in no store; the next start of the bridge rolls it
+back.`,
 		Example: `  flinksink pending --store postgres://app@db/shop
   flinksink pending --store postgres://app@db/shop --bridge orders --json`,
 		Args: cobra.NoArgs,
 	}
-	f.add(cmd, "`NAME` of one bridge (default: all)")
+	f.add(cmd, "`NAME` of one bridge (default: all, in Postgres)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
-		return c.with(cmd, f, func(st *postgres.Store) error {
-			if f.bridge != "" {
-				if _, err := readBridges(cmd, st, f.bridge); err != nil { // a misspelt name is no bridge without anything in doubt
-					return err
-				}
-			}
-			all, err := st.Pending(cmd.Context(), f.bridge)
+		return c.with(cmd, f, func(st *keeper) error {
+			all, err := inDoubt(cmd, st, f.bridge)
 			if err != nil {
 				return err
 			}
@@ -58,12 +57,29 @@ A bridge that starts, or takes partitions over, settles by itself what is its ow
 	return cmd
 }
 
+// inDoubt lists what waits. Of a misspelt name nothing is in doubt, and so it is refused.
+func inDoubt(cmd *cobra.Command, k *keeper, bridge string) ([]postgres.InDoubt, error) {
+	if k.pg == nil {
+		all, err := readBridges(cmd, k, bridge)
+		if err != nil {
+			return nil, err
+		}
+		return pendingOf(&all[0].State), nil
+	}
+	if bridge != "" {
+		if _, err := readBridges(cmd, k, bridge); err != nil {
+			return nil, err
+		}
+	}
+	return k.pg.Pending(cmd.Context(), bridge)
+}
+
 func (c *call) settle() *cobra.Command {
 	f := &positionFlags{}
 	o := postgres.SettleOptions{}
 	yes := false
 	cmd := &cobra.Command{
-		Use:   "settle --store postgres://... --bridge NAME",
+		Use:   "settle --store URL --bridge NAME",
 		Short: "Commit or roll back by hand what a bridge left in doubt",
 		Long: `settle carries out what pending plans for one bridge: it commits what is decided, and rolls back what no process can decide any more. It
 does no harm beside a bridge that runs. Every deed is written into the store's table audit, with who and why.
@@ -72,7 +88,10 @@ It is for a bridge that does not come back, whose prepared transactions keep the
 with --accept-lost the receipt of what is lost, or of what the table refuses for good, is let go. Its rows stay missing until the
 position is set back, which is a command of its own: flinksink positions set.
 
-Without --yes it shows what it would do.`,
+Without --yes it shows what it would do.
+
+It is for what waits in Postgres. What waits in Kafka or S3 is settled by the bridge itself, whose next start does that before anything
+else: run it once more, with --until-end.`,
 		Example: `  flinksink settle --store postgres://app@db/shop --bridge orders
   flinksink settle --store postgres://app@db/shop --bridge orders --yes --reason "host is gone"`,
 		Args: cobra.NoArgs,
@@ -87,8 +106,13 @@ Without --yes it shows what it would do.`,
 			return usage(errors.New("--bridge is empty: give the bridge's name"))
 		}
 		o.Bridge = f.bridge
-		return c.with(cmd, f, func(st *postgres.Store) error {
-			if _, err := readBridges(cmd, st, f.bridge); err != nil {
+		return c.with(cmd, f, func(k *keeper) error {
+			st, err := k.postgres("holds receipts, and only the bridge has the sinks that they are of", "start the bridge once more (flinksink run --until-end), which commits what is decided before "+
+				"anything else and rolls back the rest; flinksink pending shows what waits")
+			if err != nil {
+				return err
+			}
+			if _, err := readBridges(cmd, k, f.bridge); err != nil {
 				return err
 			}
 			if !yes {

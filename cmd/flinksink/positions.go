@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -22,42 +22,46 @@ import (
 
 // positionFlags are those that every command about positions has.
 type positionFlags struct {
-	store, schema, bridge string
+	keep   storeFlags
+	kafka  kafkaFlags
+	s3     s3Flags
+	bridge string
 }
 
 func (f *positionFlags) add(cmd *cobra.Command, bridge string) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.store, "store", "", "`URL` of the database that holds the positions, the one that run has in --to (required)")
-	fs.StringVar(&f.schema, "store-schema", "", "Postgres `SCHEMA` of flinksink's own tables (default: flinksink)")
+	f.keep.add(cmd)
+	fs.Lookup("store").Usage = "`URL` of what holds the positions, which is what run has in --store, or the target that decides: " + spellings(storeKinds()...) + " (required)"
+	f.kafka.addClient(cmd)
+	f.s3.addClient(cmd)
 	fs.StringVar(&f.bridge, "bridge", "", bridge)
 	cmd.MarkFlagRequired("store")
 }
 
 // with opens the store for do.
-func (c *call) with(cmd *cobra.Command, f *positionFlags, do func(st *postgres.Store) error) error {
-	pool, err := c.open(cmd.Context(), "--store", f.store, 1)
+func (c *call) with(cmd *cobra.Command, f *positionFlags, do func(st *keeper) error) error {
+	p, err := c.placeOf("--store", f.keep.url, storeKinds()...)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	st, err := newStore(pool, f.schema)
+	if err := flagsOfOthers(cmd.Flags(), []place{p}); err != nil {
+		return err
+	}
+	st, err := c.openStore(cmd.Context(), &f.keep, &f.kafka, &f.s3, 1)
 	if err != nil {
 		return err
 	}
-	if f.schema != "" { // a misspelt schema is no store that is empty
+	defer st.close()
+	if schema := f.keep.schema; schema != "" && st.pool != nil { // a misspelt schema is no store that is empty
 		there := false
-		if err := pool.QueryRow(cmd.Context(), "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", f.schema).Scan(&there); err != nil {
-			return fmt.Errorf("--store-schema: looking for schema %q: %w", f.schema, err)
+		if err := st.pool.QueryRow(cmd.Context(), "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", schema).Scan(&there); err != nil {
+			return fmt.Errorf("--store-schema: looking for schema %q: %w", schema, err)
 		}
 		if !there {
-			return config("--store-schema: there is no schema %q in this database: correct it, or --store", f.schema)
+			return config("--store-schema: there is no schema %q in this database: correct it, or --store", schema)
 		}
 	}
 	return do(st)
-}
-
-func newStore(pool *pgxpool.Pool, schema string) (*postgres.Store, error) {
-	return postgres.NewStore(pool, &postgres.StoreOptions{Schema: schema})
 }
 
 func (c *call) positions() *cobra.Command {
@@ -69,7 +73,10 @@ one is how a bridge is sent back, or past a message that nobody can read.
 
 A move is one transaction: it is fenced against a bridge that runs, compared with the position that was expected, and written into
 the store's table audit with who, when, from, to and why. A bridge that runs when its positions are moved is refused at its next
-write; it drops what it had read in vain and goes on from where the position is now, without being restarted.`,
+write; it drops what it had read in vain and goes on from where the position is now, without being restarted.
+
+Stores are Postgres, a topic of checkpoints in Kafka, a bucket and a file. Only Postgres knows its bridges (elsewhere --bridge is
+needed) and keeps an audit.`,
 		Example: `  flinksink positions show --store postgres://app@db/shop
   flinksink positions skip --store postgres://app@db/shop --bridge orders orders:3:1017`,
 		Args: noCommand,
@@ -88,19 +95,20 @@ func (c *call) positionsShow() *cobra.Command {
 	f := &positionFlags{}
 	asJSON := false
 	cmd := &cobra.Command{
-		Use:   "show --store postgres://...",
+		Use:   "show --store URL",
 		Short: "Show where bridges are, who owns what, and what waits",
 		Long: `show prints what the store holds: for each partition the position (what is read next), the generation and process that took it last
 (whether it still runs, the store does not know), the checkpoint that saved it, when, and what that checkpoint counted over all
 partitions of its lane; then what is decided and waits to be committed, and what was last moved by hand. It changes nothing.`,
 		Example: `  flinksink positions show --store postgres://app@db/shop
-  flinksink positions show --store postgres://app@db/shop --bridge orders --json`,
+  flinksink positions show --store postgres://app@db/shop --bridge orders --json
+  flinksink positions show --store s3://lake/raw --bridge views`,
 		Args: cobra.NoArgs,
 	}
-	f.add(cmd, "`NAME` of one bridge (default: all)")
+	f.add(cmd, "`NAME` of one bridge (default: all, in Postgres)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
-		return c.with(cmd, f, func(st *postgres.Store) error {
+		return c.with(cmd, f, func(st *keeper) error {
 			all, err := readBridges(cmd, st, f.bridge)
 			if err != nil {
 				return err
@@ -122,8 +130,12 @@ type stored struct {
 	moves []postgres.Audit
 }
 
-func readBridges(cmd *cobra.Command, st *postgres.Store, bridge string) ([]stored, error) {
+func readBridges(cmd *cobra.Command, k *keeper, bridge string) ([]stored, error) {
 	ctx := cmd.Context()
+	if k.pg == nil {
+		return readBridge(ctx, k, bridge)
+	}
+	st := k.pg
 	names, err := st.Bridges(ctx)
 	if err != nil {
 		return nil, err
@@ -146,6 +158,21 @@ func readBridges(cmd *cobra.Command, st *postgres.Store, bridge string) ([]store
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// readBridge reads a store that answers about one bridge, and keeps no audit.
+func readBridge(ctx context.Context, k *keeper, bridge string) ([]stored, error) {
+	if bridge == "" {
+		return nil, usage(fmt.Errorf("--bridge is missing: %s is asked about one bridge", k.place.kind.article()))
+	}
+	state, err := k.Read(ctx, bridge)
+	if err != nil {
+		return nil, err
+	}
+	if state.Bridge == "" {
+		return nil, config("--bridge: %s knows no bridge %q: correct the name, or --store", k.place.public(), bridge)
+	}
+	return []stored{{State: state}}, nil
 }
 
 func quoted(names []string) string {
@@ -223,7 +250,7 @@ func writeBridge(b *strings.Builder, s *stored) {
 		b.WriteString("pending: nothing waits to be committed\n")
 	}
 	for _, p := range s.Pending {
-		fmt.Fprintf(b, "pending: checkpoint %d.%d of sink %q is decided and waits to be committed\n", p.Generation, p.Checkpoint, p.Sink)
+		fmt.Fprintf(b, "pending: checkpoint %d.%d of sink %q is decided, and not yet known to be committed\n", p.Generation, p.Checkpoint, p.Sink)
 	}
 	for _, m := range s.moves {
 		fmt.Fprintf(b, "moved: %s %s %s from %s to %s by %s (role %s)", stamp(m.At), m.What, m.Partition, offset(m.Before), offset(m.After), m.Who, m.Role)

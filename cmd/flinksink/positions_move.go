@@ -34,7 +34,7 @@ func (f *moveFlags) add(cmd *cobra.Command) {
 func (c *call) positionsSet() *cobra.Command {
 	f := &moveFlags{}
 	cmd := &cobra.Command{
-		Use:   "set --store postgres://... --bridge NAME TOPIC:PARTITION:OFFSET...",
+		Use:   "set --store URL --bridge NAME TOPIC:PARTITION:OFFSET...",
 		Short: "Set what a bridge reads next",
 		Long: `set makes OFFSET what the bridge reads next of a partition. All that are named are moved, or none.
 
@@ -43,7 +43,10 @@ Forward: what lies between is never applied. A bridge finds an offset that the p
 The id of the topic is forgotten: OFFSET is one of the topic as it is when the bridge goes there, also if it was made anew.
 
 So that a mistyped command does nothing, every position needs a --was that tells where it is now, or all of them --yes. A bridge
-that runs moves its positions all the time: there only --yes can work. Without either, set shows what it would do.`,
+that runs moves its positions all the time: there only --yes can work. Without either, set shows what it would do.
+
+In a store that is not Postgres nothing is written into an audit, and a bridge that runs takes a position that went back for a store that
+lost something, and stops: stop it first.`,
 		Example: `  flinksink positions set --store postgres://app@db/shop --bridge orders orders:0:500
   flinksink positions set --store postgres://app@db/shop --bridge orders --was orders:0:1017 orders:0:500 --reason "total was wrong"
   flinksink positions set --store postgres://app@db/shop --bridge orders --yes orders:0:500 orders:1:480`,
@@ -66,8 +69,8 @@ that runs moves its positions all the time: there only --yes can work. Without e
 				}
 				return plan
 			},
-			func(ctx context.Context, st *postgres.Store) (postgres.Steered, error) {
-				return st.SetPositions(ctx, f.bridge, moves, f.reason)
+			func(ctx context.Context, k *keeper) (postgres.Steered, error) {
+				return k.mover().SetPositions(ctx, f.bridge, moves, f.reason)
 			})
 	}
 	return cmd
@@ -76,7 +79,7 @@ that runs moves its positions all the time: there only --yes can work. Without e
 func (c *call) positionsReset() *cobra.Command {
 	f := &moveFlags{}
 	cmd := &cobra.Command{
-		Use:   "reset --store postgres://... --bridge NAME --yes [TOPIC:PARTITION...]",
+		Use:   "reset --store URL --bridge NAME --yes [TOPIC:PARTITION...]",
 		Short: "Forget positions, so that the table's start setting counts again",
 		Long: `reset forgets the stored positions of partitions, of all when none is named, as if they had never been read: the bridge begins where
 the table's 'scan.startup.mode' says, which is the first offset there is unless it says otherwise. To begin anywhere else, use set.
@@ -111,8 +114,8 @@ deletes the topic no longer holds; empty it first if there may be such. A table 
 				}
 				return plan
 			},
-			func(ctx context.Context, st *postgres.Store) (postgres.Steered, error) {
-				return st.Reset(ctx, f.bridge, parts, f.reason)
+			func(ctx context.Context, k *keeper) (postgres.Steered, error) {
+				return k.mover().Reset(ctx, f.bridge, parts, f.reason)
 			})
 	}
 	return cmd
@@ -121,7 +124,7 @@ deletes the topic no longer holds; empty it first if there may be such. A table 
 func (c *call) positionsSkip() *cobra.Command {
 	f := &moveFlags{}
 	cmd := &cobra.Command{
-		Use:   "skip --store postgres://... --bridge NAME TOPIC:PARTITION:OFFSET",
+		Use:   "skip --store URL --bridge NAME TOPIC:PARTITION:OFFSET",
 		Short: "Go past one message, the one that a bridge stopped at",
 		Long: `skip moves a bridge past exactly one message: the one at OFFSET, and only if that is what the bridge would read next. It is for the
 offset that a bridge names when it stops at a message that cannot be read; the bridge goes on with the next one when it is started
@@ -137,12 +140,12 @@ again. The changes of the message are never applied. Repeated, it does nothing b
 			return usage(err)
 		}
 		c.begun = true
-		return c.move(cmd, f, true, "", nil, func(ctx context.Context, st *postgres.Store) (postgres.Steered, error) {
-			did, err := st.Skip(ctx, f.bridge, at.Partition, at.Offset, f.reason)
-			if sink.ClassOf(err) != sink.ErrConfig {
+		return c.move(cmd, f, true, "", nil, func(ctx context.Context, k *keeper) (postgres.Steered, error) {
+			did, err := k.mover().Skip(ctx, f.bridge, at.Partition, at.Offset, f.reason)
+			if sink.ClassOf(err) != sink.ErrConfig || k.pg == nil { // others keep no record of what was skipped
 				return did, err
 			}
-			before, aerr := skipped(ctx, st, f.bridge, at)
+			before, aerr := skipped(ctx, k.pg, f.bridge, at)
 			if aerr != nil || before == nil {
 				return did, err
 			}
@@ -179,8 +182,8 @@ const skipsRemembered = 1000
 
 // move does it when it is certain, and else shows plan, which becomes nothing until the command is repeated as again says.
 func (c *call) move(cmd *cobra.Command, f *moveFlags, certain bool, again string, plan func(*sink.State) []postgres.Moved,
-	do func(context.Context, *postgres.Store) (postgres.Steered, error)) error {
-	return c.with(cmd, &f.positionFlags, func(st *postgres.Store) error {
+	do func(context.Context, *keeper) (postgres.Steered, error)) error {
+	return c.with(cmd, &f.positionFlags, func(st *keeper) error {
 		out := cmd.OutOrStdout()
 		if certain {
 			did, err := do(cmd.Context(), st)

@@ -54,7 +54,7 @@ func (c *call) readBrokers(ctx context.Context, t *ddl.Table, d changelog.Decode
 	}
 	p.topic = in.Pattern != "" || len(in.Topics) > 1
 	for _, s := range spans {
-		if err := readSpan(ctx, cl, s, p); err != nil {
+		if err := readSpan(ctx, cl, s, func(r *kgo.Record) error { return p.print(record(r)) }); err != nil {
 			return err
 		}
 	}
@@ -96,9 +96,9 @@ func (c *call) spansOf(ctx context.Context, cl *client, in bridge.Input, uncommi
 	return spans, nil
 }
 
-// readSpan prints one partition. One is read at a time, so that the output is in the order of partitions and offsets without being
-// held back.
-func readSpan(ctx context.Context, cl *client, s span, p *printer) error {
+// readSpan hands over the records of one partition. One is read at a time, so that an output is in the order of partitions and offsets without
+// being held back.
+func readSpan(ctx context.Context, cl *client, s span, each func(*kgo.Record) error) error {
 	if s.start >= s.end {
 		return nil
 	}
@@ -128,7 +128,7 @@ func readSpan(ctx context.Context, cl *client, s span, p *printer) error {
 				if rec.Attrs.IsControl() {
 					continue
 				}
-				if err = p.print(record(rec)); err != nil {
+				if err = each(rec); err != nil {
 					return
 				}
 			}

@@ -25,13 +25,13 @@ type replayFlags struct {
 func (c *call) replay() *cobra.Command {
 	f := &replayFlags{}
 	cmd := &cobra.Command{
-		Use:   "replay --ddl FILE --file TOPIC.jsonl --to postgres://...",
-		Short: "Bring a captured topic into Postgres, through a broker in this process",
+		Use:   "replay --ddl FILE --file TOPIC.jsonl --to URL",
+		Short: "Bring a captured topic into a target, through a broker in this process",
 		Long: `replay writes a captured topic into a broker inside this process, at the offsets it had, with its aborted and its open transactions, and
-runs a bridge from there into Postgres until everything a read_committed consumer gets is in the table.
+runs a bridge from there into a target, which is one of those of run, until everything a read_committed consumer gets is written.
 
 Each replay is a bridge of a new name and applies the whole topic, whatever was replayed before: an upsert table ends up the same, an
-append table has the rows once more. The bridge's rows stay in flinksink's own tables (--store-schema), under a name that begins with
+append table has the rows once more. The bridge's positions stay in the store (in Postgres: --store-schema), under a name that begins with
 "replay-".
 
 The file holds one JSON object a line with partition, offset, timestamp, key and value (base64, or null), headers, and aborted or open.`,
@@ -65,15 +65,21 @@ func (c *call) doReplay(cmd *cobra.Command, f *replayFlags) error {
 	if err != nil {
 		return config("--file: %w", err)
 	}
-	pool, err := c.open(ctx, "--to", f.target.to, 1)
+	ts, err := c.targets(cmd, &f.target)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	s, err := f.target.sink(pool)
+	name := fmt.Sprintf("replay-%s-%s-%s", t.Name(), time.Now().UTC().Format("20060102T150405"), rand.Text()[:8])
+	r, err := newReading(name, t, bridge.Input{Topics: []string{topic}, Decoder: d}, &f.table, 1)
 	if err != nil {
 		return err
 	}
+	r.apart = true
+	to, err := c.open(ctx, ts, &f.target, r)
+	if err != nil {
+		return err
+	}
+	defer to.close()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		return fmt.Errorf("replay: the broker in this process: %w", err)
@@ -86,9 +92,8 @@ func (c *call) doReplay(cmd *cobra.Command, f *replayFlags) error {
 		return fmt.Errorf("replay: %w", err)
 	}
 	// Of the table's own options only those that say how records are read matter here: the broker is another one.
-	in := bridge.Input{Topics: []string{topic}, Decoder: d, Client: []kgo.Opt{kgo.SeedBrokers(broker.ListenAddrs()...)}}
-	name := fmt.Sprintf("replay-%s-%s-%s", t.Name(), time.Now().UTC().Format("20060102T150405"), rand.Text()[:8])
-	return c.drive(cmd, name, in, s, f.target.table(t), bridge.Options{UntilEnd: true}, nil) // nothing to get past: a bridge of this name never runs again
+	r.in.Client = []kgo.Opt{kgo.SeedBrokers(broker.ListenAddrs()...)}
+	return c.drive(cmd, r, to, bridge.Options{UntilEnd: true}, nil) // nothing to get past: a bridge of this name never runs again
 }
 
 // oneTopic refuses what a capture of one topic cannot stand for.

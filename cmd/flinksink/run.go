@@ -1,19 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/flinksink/flinksink/bridge"
-	"github.com/flinksink/flinksink/changelog"
-	"github.com/flinksink/flinksink/sink"
-	"github.com/flinksink/flinksink/sink/postgres"
 )
 
 // runFlags are those of flinksink run.
@@ -36,25 +29,44 @@ type runFlags struct {
 func (c *call) run() *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use:   "run --bridge NAME --ddl FILE --to postgres://...",
-		Short: "Run a bridge: make a topic true in Postgres, exactly once, for as long as it runs",
-		Long: `run reads the topic of a Flink table and writes what it says into Postgres. Rows and positions are one transaction each interval, so
-a process that is killed goes on where the last transaction ended, and no change is lost or takes effect twice.
+		Use:   "run --bridge NAME --ddl FILE --to URL",
+		Short: "Run a bridge: make a topic true in Postgres, Kafka, S3 or Elasticsearch, for as long as it runs",
+		Long: `run reads the topic of a Flink table and writes what it says into a target. A process that is killed goes on where the last checkpoint
+ended, and no change is lost or takes effect twice (in Elasticsearch the end state is right):
+
+  postgres://app@db/shop        rows and positions are one transaction each interval (--mode prepared, staged: two phases)
+  kafka://broker:9092/topic     records and positions are one Kafka transaction (--mode two-phase: ended once it is decided), in the
+                                encoding of the topic that is read or that of --kafka-ddl
+  s3://bucket/prefix            files that become visible at their checkpoint, positions in the bucket (--s3-format, --s3-kind, ...)
+  https://search:9200/index     a document a row; positions are elsewhere (--store); {column} in the name makes an index for each value
+
+--to may be repeated, once for each kind: all prepare, one decides, which is Postgres or Kafka in mode in-transaction or what --store names,
+then all commit. Their parts are stored under the names postgres, kafka, s3 and elastic (of a single target: sink).
 
 The bridge's name keys all that is stored: another name begins at the topic's start again (or where the table's scan.startup.mode
-says). One name belongs to one topic and one target. Several processes of one name share the partitions.
+says). One name belongs to one topic and one set of targets. Several processes of one name share the partitions.
+
+Secrets come from the environment: PGPASSWORD or ~/.pgpass, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, or the endpoint
+that a container has), ELASTICSEARCH_API_KEY or ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD (ELASTICSEARCH_CA is a file). Those of
+Kafka stand in the table, or in --kafka-properties FILE.
 
 It runs until it is stopped. An interrupt (or SIGTERM) ends it with a checkpoint; a second one ends it at once, which loses nothing
-either. With --until-end it stops by itself once everything below the last stable offsets that it found at its start is in the
-table, and says what waits behind an open transaction.
+either. With --until-end it stops by itself once everything below the last stable offsets that it found at its start is
+written, and says what waits behind an open transaction.
 
 The guarantee is printed at the start, an account at the end, on standard output; progress on standard error. A record that cannot be
-decoded, or of which Postgres refuses a row, stops the bridge, with everything before it checkpointed, and the command that skips it is
-named: exit status 1. With --on-data dead-letter it goes into a table of dead letters in the same transaction, with --on-data skip it is
-dropped and counted; either way the bridge goes on, unless there are too many of them (--data-budget).`,
+decoded, or of which the target refuses a row, stops the bridge, with everything before it checkpointed, and the command that skips it is
+named: exit status 1. With --on-data dead-letter it is kept beside the rows, in the same checkpoint (a table, --kafka-dead-letters, a
+file, an index), with --on-data skip it is dropped and counted; either way the bridge goes on, unless there are too many of them
+(--data-budget).`,
 		Example: `  flinksink run --bridge orders --ddl orders.sql --to postgres://app@db:5432/shop
   PGPASSWORD=... flinksink run --bridge orders --ddl orders.sql --to postgres://app@db/shop --into sales.orders --create-table
   flinksink run --bridge backfill --ddl orders.sql --to postgres://app@db/shop --until-end --lanes 2
+  flinksink run --bridge copy --ddl orders.sql --to kafka://broker:9092/orders-copy
+  flinksink run --bridge lake --ddl views.sql --to s3://lake/raw --s3-format parquet --s3-partition-by 'day=ts|yyyy-MM-dd' --interval 5m
+  flinksink run --bridge search --ddl orders.sql --to https://search:9200/orders --create-table --index-deletes tombstone \
+    --store postgres://app@db/shop
+  flinksink run --bridge all --ddl orders.sql --to postgres://app@db/shop --to s3://lake/raw --s3-kind changelog
   flinksink run --bridge orders --instance orders-0 --ddl all.sql --table orders --to postgres://app@db/shop \
     --brokers kafka:9093 --config security.protocol=SSL`,
 		Args: cobra.NoArgs,
@@ -107,21 +119,25 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	pool, err := c.open(cmd.Context(), "--to", f.target.to, f.lanes)
+	ts, err := c.targets(cmd, &f.target)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	s, err := f.target.sink(pool)
+	r, err := newReading(f.bridge, t, in, &f.table, f.lanes)
 	if err != nil {
 		return err
 	}
-	if f.target.createTable {
-		if err := sameBridge(cmd.Context(), pool, f, in, s); err != nil {
+	to, err := c.open(cmd.Context(), ts, &f.target, r)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	if f.target.create {
+		if err := to.ready(cmd.Context(), r); err != nil {
 			return err
 		}
 	}
-	return c.drive(cmd, f.bridge, in, s, f.target.table(t), bridge.Options{
+	return c.drive(cmd, r, to, bridge.Options{
 		InstanceID: f.instance,
 		Interval:   f.interval,
 		Lanes:      f.lanes,
@@ -135,33 +151,7 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 		OnData:     onData,
 		DataBudget: f.data.budget,
 	}, func(err error, s bridge.Status) error {
-		return whole(pastRecord(err, f.bridge, &f.target, s), f.bridge, &f.target)
+		at := to.storeFlags(&f.target)
+		return whole(pastRecord(err, f.bridge, at, s), f.bridge, at)
 	})
-}
-
-// sameBridge refuses the name of another bridge before a table is made for it: the store itself compares when the first partition comes.
-// And it refuses to make a table anew that positions are stored for: what is below them would never come.
-func sameBridge(ctx context.Context, pool *pgxpool.Pool, f *runFlags, in bridge.Input, to *postgres.Sink) error {
-	st, err := newStore(pool, f.target.storeSchema)
-	if err != nil {
-		return err
-	}
-	state, err := st.Read(ctx, f.bridge)
-	if err != nil {
-		return err
-	}
-	group := in.Group
-	if group == "" {
-		group = f.bridge
-	}
-	mine := fingerprintOf(group, in, to)
-	if state.Bridge != "" && !strings.HasPrefix(state.Fingerprint, mine+" into ") {
-		return config("the name %q belongs to another bridge (%s), while this one is (%s): give this bridge a name of its own", f.bridge, state.Fingerprint, mine)
-	}
-	for _, found := range to.Check(ctx, sink.Lane{Bridge: f.bridge, Sink: bridge.DefaultSinkName, Tables: []*changelog.Table{in.Decoder.Table()}}, mine) {
-		if found.What == "bridge" && found.Err != nil {
-			return found.Err
-		}
-	}
-	return nil
 }

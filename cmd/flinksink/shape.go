@@ -36,6 +36,11 @@ func (f *shapeFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.swapLast, "swap-last", "", "Flink BOOLEAN `COLUMN` that is true in the last row of a group (default: the first row of the next one tells)")
 }
 
+// shapeFlagNames are their names.
+func shapeFlagNames() []string {
+	return []string{"append-once", "ignore-deletes", "soft-delete", "soft-delete-live", "soft-delete-from", "skip-unchanged", "version-column", "audit", "swap-group", "swap-run", "swap-last"}
+}
+
 // set puts the shape into o.
 func (f *shapeFlags) set(o *postgres.Options) error {
 	o.AppendOnce, o.IgnoreDeletes, o.SkipUnchanged, o.Version = f.appendOnce, f.ignoreDeletes, f.skipUnchanged, f.version

@@ -12,18 +12,14 @@ import (
 )
 
 // pastRecord adds to the error of a bridge that stopped at a bad record the command that gets past it. status is the bridge's at its end.
-func pastRecord(err error, name string, f *targetFlags, status bridge.Status) error {
+func pastRecord(err error, name string, at storeFlags, status bridge.Status) error {
 	var e *sink.Error
 	var bad *changelog.DataError // of a halt at a record; what else is refused is not known to have everything before it saved
 	if !errors.As(err, &e) || e.Position == nil || !errors.Is(err, sink.ErrRejected) || !errors.As(err, &bad) {
 		return err
 	}
-	words := []string{"flinksink", "positions", "", "--store", publicURL(f.to)}
-	if f.storeSchema != "" {
-		words = append(words, "--store-schema", f.storeSchema)
-	}
-	words = append(words, "--bridge", name)
-	at := func(offset int64) string {
+	words := append(append([]string{"flinksink", "positions", ""}, at.words()...), "--bridge", name)
+	offset := func(offset int64) string {
 		return fmt.Sprintf("%s:%d:%d", e.Position.Topic, e.Position.Partition.Partition, offset)
 	}
 	saved := int64(-1)
@@ -35,10 +31,10 @@ func pastRecord(err error, name string, f *targetFlags, status bridge.Status) er
 	if saved >= 0 && saved < e.Position.Offset {
 		// Between the last record and this one are offsets without a record, such as the end of a transaction: the position is before them.
 		words[2] = "set"
-		words = append(words, "--was", at(saved), at(e.Position.Offset+1))
+		words = append(words, "--was", offset(saved), offset(e.Position.Offset+1))
 	} else {
 		words[2] = "skip"
-		words = append(words, at(e.Position.Offset))
+		words = append(words, offset(e.Position.Offset))
 	}
 	for i, w := range words {
 		words[i] = shell(w)

@@ -15,21 +15,17 @@ var positionsCommand = regexp.MustCompile(`'flinksink positions (set|reset|skip)
 var settleCommand = regexp.MustCompile(`'flinksink settle( [^']*)?'`)
 
 // whole completes the commands that an ErrLost names to such as can be run.
-func whole(err error, name string, f *targetFlags) error {
+func whole(err error, name string, at storeFlags) error {
 	if !errors.Is(err, sink.ErrLost) {
 		return err
 	}
-	return &retold{wholeCommands(err.Error(), name, f), err}
+	return &retold{wholeCommands(err.Error(), name, at), err}
 }
 
 // wholeCommands completes the commands about positions in text. Who pastes one has read what it is the cure of: it comes with the --yes
 // without which it would only show what it would do.
-func wholeCommands(text, name string, f *targetFlags) string {
-	flags := []string{"--store", publicURL(f.to)}
-	if f.storeSchema != "" {
-		flags = append(flags, "--store-schema", f.storeSchema)
-	}
-	flags = append(flags, "--bridge", name)
+func wholeCommands(text, name string, at storeFlags) string {
+	flags := append(at.words(), "--bridge", name)
 	for i, w := range flags {
 		flags[i] = shell(w)
 	}

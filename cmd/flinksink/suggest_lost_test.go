@@ -10,10 +10,11 @@ import (
 
 // Commands that the library's errors name become such as do it when they are pasted into a shell; other words stay as they are.
 func TestWhole(t *testing.T) {
-	plain := &targetFlags{to: "postgres://app:hunter2@db/shop"}
-	schema := &targetFlags{to: "postgres://app@db/shop?sslmode=disable", storeSchema: "$1 a"}
+	plain := storeFlags{url: "postgres://app:hunter2@db/shop"}
+	schema := storeFlags{url: "postgres://app@db/shop?sslmode=disable", schema: "$1 a"}
+	bucket := storeFlags{url: "s3://lake/raw", more: []string{"--s3-endpoint", "http://s3:9000"}}
 	for _, c := range []struct {
-		f          *targetFlags
+		f          storeFlags
 		text, want string
 	}{
 		{plain, "accept it by 'flinksink positions set t:0:5', or not", "accept it by flinksink positions set --store postgres://app@db/shop --bridge b --yes t:0:5, or not"},
@@ -21,6 +22,7 @@ func TestWhole(t *testing.T) {
 			"flinksink positions reset --store postgres://app@db/shop --bridge b --yes t:0 t:1"},
 		{plain, "by 'flinksink positions skip t:0:5'", "by flinksink positions skip --store postgres://app@db/shop --bridge b t:0:5"},
 		{schema, "'flinksink positions reset'", "flinksink positions reset --store 'postgres://app@db/shop?sslmode=disable' --store-schema '$1 a' --bridge b --yes"},
+		{bucket, "'flinksink positions set t:0:5'", "flinksink positions set --store s3://lake/raw --s3-endpoint http://s3:9000 --bridge b --yes t:0:5"},
 		{plain, "'flinksink positions show' and 'flinksink run'", "'flinksink positions show' and 'flinksink run'"},
 	} {
 		lost := &sink.Error{Class: sink.ErrLost, Err: errors.New(c.text)}

@@ -27,6 +27,8 @@ type tableFlags struct {
 	lenient   bool
 	proto     []string
 	flink     string
+
+	text string // of the file, once it was read
 }
 
 func (f *tableFlags) add(cmd *cobra.Command) {
@@ -52,7 +54,9 @@ func (f *brokerFlags) add(cmd *cobra.Command) {
 }
 
 // apply puts the flags into the table's options, where everything that reads them finds one answer.
-func (f *brokerFlags) apply(t *ddl.Table) error {
+func (f *brokerFlags) apply(t *ddl.Table) error { return f.applyAs("--config", t) }
+
+func (f *brokerFlags) applyAs(flag string, t *ddl.Table) error {
 	if t.Options == nil {
 		t.Options = ddl.Options{}
 	}
@@ -60,7 +64,7 @@ func (f *brokerFlags) apply(t *ddl.Table) error {
 		k, v, ok := strings.Cut(c, "=")
 		if k = strings.TrimPrefix(strings.TrimSpace(k), "properties."); !ok || k == "" {
 			// The text is not shown: it may be a value whose key was forgotten.
-			return usage(fmt.Errorf("--config takes KEY=VALUE, e.g. --config security.protocol=SSL"))
+			return usage(fmt.Errorf("%[1]s takes KEY=VALUE, e.g. %[1]s security.protocol=SSL", flag))
 		}
 		t.Options["properties."+k] = v
 	}
@@ -82,7 +86,8 @@ func (c *call) load(cmd *cobra.Command, f *tableFlags, b *brokerFlags) (*ddl.Tab
 	if err != nil {
 		return nil, config("--ddl: %w", err)
 	}
-	t, err := ddl.Find(string(text), f.name)
+	f.text = string(text)
+	t, err := ddl.Find(f.text, f.name)
 	if err != nil {
 		cure := ""
 		if e, ok := err.(*ddl.Error); ok && e.Line == 0 && !cmd.Flags().Changed("table") {
@@ -95,6 +100,12 @@ func (c *call) load(cmd *cobra.Command, f *tableFlags, b *brokerFlags) (*ddl.Tab
 			return nil, err
 		}
 	}
+	c.secretsOf(t)
+	return t, nil
+}
+
+// secretsOf keeps what a table's options hold of secrets out of every output.
+func (c *call) secretsOf(t *ddl.Table) {
 	for k, v := range t.Options {
 		if ddl.SecretName(k) {
 			c.secret(v)
@@ -103,7 +114,6 @@ func (c *call) load(cmd *cobra.Command, f *tableFlags, b *brokerFlags) (*ddl.Tab
 			}
 		}
 	}
-	return t, nil
 }
 
 // insideJAAS finds the password of a sasl.jaas.config.

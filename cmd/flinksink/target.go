@@ -2,228 +2,228 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"os"
-	"strconv"
+	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
-	"github.com/flinksink/flinksink/sink/postgres"
+	"github.com/flinksink/flinksink/sink"
 )
 
-// targetFlags say where changes go.
+// targetFlags say where changes go, and how.
 type targetFlags struct {
-	to, into    string
-	createTable bool
-	storeSchema string
-	mode        string
-	shape       shapeFlags
+	to     []string
+	modes  []string
+	create bool
+	keep   storeFlags
+
+	table tablesFlags
+	kafka kafkaFlags
+	s3    s3Flags
+	index indexFlags
 }
 
 func (f *targetFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.to, "to", "", "`URL` of the database, postgres://user@host:port/database?sslmode=...; a password is better kept in PGPASSWORD or ~/.pgpass (required)")
-	fs.StringVar(&f.into, "into", "", "`TABLE` to write into, or schema.table, as SQL would name it (default: the Flink table's name, as it is)")
-	fs.BoolVar(&f.createTable, "create-table", false, "create the table if it is missing")
-	fs.StringVar(&f.mode, "mode", postgres.InTransaction.String(), "`MODE` in which rows wait for the decision: in-transaction, prepared (two-phase commit of the server) or staged (a table of flinksink's own)")
-	fs.StringVar(&f.storeSchema, "store-schema", "", "Postgres `SCHEMA` of flinksink's own tables (default: flinksink)")
-	f.shape.add(cmd)
+	fs.StringArrayVar(&f.to, "to", nil, "`URL` to write to: "+spellings(targetKinds()...)+"; may be repeated, with one of each kind; a password is better kept in PGPASSWORD or ~/.pgpass (required)")
+	fs.StringArrayVar(&f.modes, "mode", nil, "`MODE` in which rows wait for the decision. postgres: in-transaction (default), prepared (two-phase commit of the server) or staged (a table of flinksink's own); "+
+		"kafka: in-transaction (default where it is the store) or two-phase; s3: multipart (default) or rename. KIND=MODE where two targets have such a mode; may be repeated")
+	fs.BoolVar(&f.create, "create-table", false, "create the table, or the index, if it is missing")
+	f.keep.add(cmd)
+	f.table.add(cmd)
+	f.kafka.add(cmd)
+	f.s3.add(cmd)
+	f.index.add(cmd)
 	cmd.MarkFlagRequired("to")
 }
 
-func (f *targetFlags) sink(pool *pgxpool.Pool) (*postgres.Sink, error) {
-	mode, err := postgres.ParseMode(f.mode)
-	if err != nil {
-		return nil, usage(fmt.Errorf("--mode %q: it is in-transaction, prepared or staged", f.mode))
+func targetKinds() []kind { return []kind{atPostgres, atKafka, atS3, atIndex} }
+
+func spellings(kinds ...kind) string {
+	var out []string
+	for _, k := range kinds {
+		out = append(out, k.spelling())
 	}
-	o := &postgres.Options{Schema: f.storeSchema, CreateTable: f.createTable, Mode: mode}
-	if err := f.shape.set(o); err != nil {
+	return strings.Join(out, ", ")
+}
+
+// reading is what a target is told of the bridge that writes to it.
+type reading struct {
+	bridge  string
+	table   *ddl.Table
+	in      bridge.Input
+	formats []changelog.Format
+	lanes   int
+	source  string // the text of --ddl
+	named   string // --table
+	apart   bool   // the brokers are in this process: no target is on their cluster
+}
+
+func newReading(name string, t *ddl.Table, in bridge.Input, f *tableFlags, lanes int) (*reading, error) {
+	formats, err := f.formats()
+	if err != nil {
 		return nil, err
 	}
-	return postgres.New(pool, f.into, o)
+	return &reading{bridge: name, table: t, in: in, formats: formats, lanes: lanes, source: f.text, named: f.name}, nil
 }
 
-// table is the target as the user knows it.
-func (f *targetFlags) table(t *ddl.Table) string {
-	if f.into != "" {
-		return f.into
-	}
-	return t.Name()
+// target is one place that --to names.
+type target interface {
+	at() place
+	// open connects to the place, or says within c.patience why it cannot, and makes the sink.
+	open(ctx context.Context, c *call, r *reading) (sink.Sink, error)
+	// into names for people what is written into.
+	into(t *ddl.Table) string
+	// own reports that the sink is its own store.
+	own() bool
+	// keeper returns the store beside the rows, which decides if no other does; nil: nothing there can.
+	keeper() (sink.Store, error)
+	// ready looks at what --create-table would make, before it is made.
+	ready(ctx context.Context, r *reading, sinkName, fingerprint string) error
+	// check looks at the place as a bridge's start would, and changes nothing.
+	check(ctx context.Context, k *checkup, s *subject, l sink.Lane, fingerprint string) (fine bool)
+	close()
 }
 
-// open connects to the database that flag names, or says within c.patience why it cannot. lanes is how many connections write at once.
-func (c *call) open(ctx context.Context, flag, to string, lanes int) (*pgxpool.Pool, error) {
-	secrets := passwords(to)
-	for _, p := range secrets {
-		c.secret(p)
-	}
-	// A URL that is well formed and holds no password may be shown, in a command to run.
-	if len(secrets) > 0 || checkURL(flag, to) != nil || publicURL(to) != to {
-		c.secret(to)
-	}
-	if err := checkURL(flag, to); err != nil {
-		return nil, err
-	}
-	cfg, err := pgxpool.ParseConfig(to)
-	if err != nil {
-		return nil, config("%s: %s", flag, parseReason(err))
-	}
-	c.secret(cfg.ConnConfig.Password)
-	if !given(to, "connect_timeout") && os.Getenv("PGCONNECT_TIMEOUT") == "" {
-		cfg.ConnConfig.ConnectTimeout = c.patience
-	}
-	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
-		cfg.ConnConfig.RuntimeParams["application_name"] = "flinksink"
-	}
-	if given(to, "pool_max_conns") {
-		if int(cfg.MaxConns) < lanes+1 {
-			return nil, config("%s: pool_max_conns=%d is too small for --lanes %d: each lane needs a connection, and their store one more", flag, cfg.MaxConns, lanes)
-		}
-	} else {
-		cfg.MaxConns = max(cfg.MaxConns, int32(2*lanes+2))
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, config("%s: %w", flag, err)
-	}
-	ping, cancel := context.WithTimeout(ctx, c.patience)
-	defer cancel()
-	if err := pool.Ping(ping); err != nil {
-		pool.Close()
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		within := ""
-		if ping.Err() != nil || pgconn.Timeout(err) {
-			within = " within " + c.patience.String()
-		}
-		return nil, connectError(flag, cfg.ConnConfig, within, err)
-	}
-	return pool, nil
-}
-
-// authority returns the part of a URL between :// and the first of / ? #, and what follows it.
-func authority(to string) (auth, rest string) {
-	_, auth, _ = strings.Cut(to, "://")
-	if i := strings.IndexAny(auth, "/?#"); i >= 0 {
-		return auth[:i], auth[i:]
-	}
-	return auth, ""
-}
-
-// checkURL refuses what is no URL of Postgres, and what could be read in two ways. A password with an unescaped / ? or # ends the
-// host part too early: the rest of it would be taken for a database name, and shown as one.
-func checkURL(flag, to string) error {
-	scheme, _, ok := strings.Cut(to, "://")
-	if !ok || scheme != "postgres" && scheme != "postgresql" {
-		return config("%s takes postgres://user@host:port/database?sslmode=...; nothing else can be written to yet", flag)
-	}
-	auth, rest := authority(to)
-	if strings.Contains(rest, "@") || strings.Contains(rest, "#") || strings.Contains(auth, " ") || strings.Count(auth, "@") > 1 {
-		return config("%s: the signs / ? # %% @ and spaces in user or password (and @ # further on) have to be percent-encoded (%%2F %%3F %%23 %%25 %%40 %%20), or keep the password in PGPASSWORD or ~/.pgpass", flag)
-	}
-	if _, err := url.PathUnescape(auth); err != nil {
-		return config("%s: a %% in user, password or host is not followed by two hex digits: write %%25 for the sign itself", flag)
+// modes are those that a kind of target has; the first is its default.
+func (k kind) modes() []string {
+	switch k {
+	case atPostgres:
+		return []string{"in-transaction", "prepared", "staged"}
+	case atKafka:
+		return []string{"in-transaction", "two-phase"}
+	case atS3:
+		return []string{"multipart", "rename"}
 	}
 	return nil
 }
 
-// passwords returns every form in which the URL's password could turn up in a text.
-func passwords(to string) []string {
-	auth, rest := authority(to)
-	var out []string
-	add := func(p string) {
-		out = append(out, p)
-		if u, err := url.PathUnescape(p); err == nil && u != p {
-			out = append(out, u)
+// chooseModes reads --mode.
+func chooseModes(values []string, places []place) (map[kind]string, error) {
+	chosen := make(map[kind]string)
+	for _, v := range values {
+		of, mode, named := strings.Cut(v, "=")
+		if !named {
+			of, mode = "", v
+		}
+		var fit []kind
+		var all []string
+		for _, p := range places {
+			if of != "" && of != string(p.kind) {
+				continue
+			}
+			all = append(all, p.kind.modes()...)
+			if slices.Contains(p.kind.modes(), mode) {
+				fit = append(fit, p.kind)
+			}
+		}
+		switch {
+		case len(all) == 0 && of != "":
+			return nil, usage(fmt.Errorf("--mode %q: no --to of kind %s has modes", v, of))
+		case len(all) == 0:
+			return nil, usage(fmt.Errorf("--mode %q: %s has no modes", v, places[0].kind.article()))
+		case len(fit) == 0:
+			return nil, usage(fmt.Errorf("--mode %q: it is %s or %s", v, strings.Join(all[:len(all)-1], ", "), all[len(all)-1]))
+		case len(fit) > 1:
+			return nil, usage(fmt.Errorf("--mode %q is one of two targets: write %s=%[1]s or %[3]s=%[1]s", v, fit[0], fit[1]))
+		case chosen[fit[0]] != "":
+			return nil, usage(fmt.Errorf("--mode names two modes of %s", fit[0]))
+		}
+		chosen[fit[0]] = mode
+	}
+	return chosen, nil
+}
+
+// targets reads --to and what belongs to it. No server is asked.
+func (c *call) targets(cmd *cobra.Command, f *targetFlags) ([]target, error) {
+	var places []place
+	for _, to := range f.to {
+		p, err := c.placeOf("--to", to, targetKinds()...)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(places, func(q place) bool { return q.kind == p.kind }) {
+			return nil, usage(fmt.Errorf("--to names %s twice: a run takes one target of each kind, as its flags are those of the kind; for more write a program with bridge.NewMany, or give each a bridge of its own", p.kind))
+		}
+		places = append(places, p)
+	}
+	modes, err := chooseModes(f.modes, places)
+	if err != nil {
+		return nil, err
+	}
+	named := slices.Clone(places)
+	if f.keep.url != "" {
+		p, err := c.placeOf("--store", f.keep.url, storeKinds()...)
+		if err != nil {
+			return nil, err
+		}
+		named = append(named, p)
+	}
+	if err := flagsOfOthers(cmd.Flags(), named); err != nil {
+		return nil, err
+	}
+	var out []target
+	for _, p := range places {
+		mode := modes[p.kind]
+		switch p.kind {
+		case atPostgres:
+			out = append(out, &tableTarget{place: p, f: f, mode: mode})
+		case atKafka:
+			// Of two sinks that are their own store one has to leave the decision to the other.
+			if elsewhere := f.keep.url != "" || slices.ContainsFunc(places, func(q place) bool {
+				return q.kind == atPostgres && modes[atPostgres] != "prepared" && modes[atPostgres] != "staged"
+			}); mode == "" && elsewhere {
+				mode = "two-phase"
+			}
+			b, err := p.broker("--to")
+			if err != nil {
+				return nil, err
+			}
+			if b.topic == "" {
+				return nil, config("--to takes %s, and the topic is missing", p.kind.spelling())
+			}
+			out = append(out, &topicTarget{place: p, f: f, mode: mode, broker: b})
+		case atS3:
+			d, err := p.folder("--to")
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, &filesTarget{place: p, f: f, mode: mode, folder: d})
+		case atIndex:
+			out = append(out, &indexTarget{place: p, f: f})
 		}
 	}
-	if i := strings.LastIndexByte(auth, '@'); i >= 0 {
-		if _, p, ok := strings.Cut(auth[:i], ":"); ok {
-			add(p)
+	return out, nil
+}
+
+// flagsOfOthers refuses flags of a kind that nothing names: somebody expects something of them.
+func flagsOfOthers(fs *pflag.FlagSet, named []place) error {
+	var err error
+	fs.Visit(func(fl *pflag.Flag) {
+		of := ownerOf(fl.Name)
+		if err == nil && of != "" && !slices.ContainsFunc(named, func(p place) bool { return p.kind == of }) {
+			err = usage(fmt.Errorf("--%s is for %s, and nothing here names one (%s)", fl.Name, of.article(), of.spelling()))
 		}
-	}
-	_, query, _ := strings.Cut(rest, "?")
-	for _, kv := range strings.Split(query, "&") {
-		if k, v, _ := strings.Cut(kv, "="); k == "password" || k == "sslpassword" {
-			add(v)
-		}
-	}
-	return out
+	})
+	return err
 }
 
-// given reports whether the URL sets a parameter.
-func given(to, name string) bool {
-	_, query, _ := strings.Cut(to, "?")
-	for _, kv := range strings.Split(query, "&") {
-		if k, _, _ := strings.Cut(kv, "="); k == name {
-			return true
-		}
-	}
-	return false
-}
-
-// parseReason is what pgx says without the connection string, of which it masks only what it takes for the password, and without the
-// details in parentheses, which quote the rest.
-func parseReason(err error) string {
-	const readAs = "cannot be read as a Postgres URL"
-	_, reason, ok := strings.Cut(err.Error(), "`: ")
-	if i := strings.LastIndex(reason, "`: "); i >= 0 {
-		reason = reason[i+len("`: "):] // a backquote in the string itself
-	}
-	if reason, _, _ = strings.Cut(reason, " ("); !ok || reason == "" {
-		return readAs
-	}
-	if strings.Contains(reason, "TLS") {
-		reason += ": check sslmode and the other parameters that begin with ssl"
-	}
-	return readAs + ": " + reason
-}
-
-// connectError says why a database cannot be used, and the cure. It names where the connection went, and as whom.
-func connectError(flag string, cfg *pgx.ConnConfig, within string, err error) error {
-	where := fmt.Sprintf("database %q at %s as user %q", cfg.Database, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))), cfg.User)
-	var pe *pgconn.PgError
-	if errors.As(err, &pe) {
-		return &configError{err: &connectFailure{fmt.Sprintf("%s: %s: %s (SQLSTATE %s): %s", flag, where, pe.Message, pe.Code, hint(flag, pe)), err}}
-	}
-	reason := err.Error()
-	var ce *pgconn.ConnectError
-	if errors.As(err, &ce) && ce.Unwrap() != nil {
-		reason, _, _ = strings.Cut(ce.Unwrap().Error(), "\n") // one line an address that was tried, all with the same fate as a rule
-	}
-	return &configError{err: &connectFailure{fmt.Sprintf("%s: %s: no connection%s: %s: check host, port and sslmode in %[1]s, and that the server runs",
-		flag, where, within, reason), err}}
-}
-
-// connectFailure keeps the driver's error in reach without its text.
-type connectFailure struct {
-	text string
-	err  error
-}
-
-func (e *connectFailure) Error() string { return e.text }
-func (e *connectFailure) Unwrap() error { return e.err }
-
-// hint returns the cure for what a server answered.
-func hint(flag string, pe *pgconn.PgError) string {
+// ownerOf returns the kind that a flag belongs to, "" for all.
+func ownerOf(flag string) kind {
 	switch {
-	case pe.Code == "3D000":
-		return "create the database, or correct its name in " + flag
-	case strings.HasPrefix(pe.Code, "28"):
-		return "correct user or password in " + flag + ", PGPASSWORD or ~/.pgpass, or the server's pg_hba.conf"
-	case pe.Code == "53300":
-		return "raise max_connections, or end other sessions"
-	case pe.Code == "57P03":
-		return "wait until the server is up"
+	case strings.HasPrefix(flag, "kafka-"):
+		return atKafka
+	case strings.HasPrefix(flag, "s3-"):
+		return atS3
+	case strings.HasPrefix(flag, "index-"):
+		return atIndex
+	case slices.Contains(tableFlagNames(), flag):
+		return atPostgres
 	}
-	return "see the server's log"
+	return ""
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,6 @@ type verifyFlags struct {
 	showKeys bool
 	reason   string
 	yes      bool
-	index    indexFlags
-	store    string
 }
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
@@ -37,10 +36,11 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 	f.broker.add(cmd)
 	f.target.add(cmd)
 	fs.MarkHidden("create-table")
-	fs.Lookup("to").Usage = "`URL` of the database, postgres://user@host:port/database?sslmode=..., or of an Elasticsearch index, http://host:9200/index, whose bridge keeps its positions in --store; " +
-		"a password is better kept in PGPASSWORD or ~/.pgpass (required)"
-	fs.StringVar(&f.store, "store", "", "index: `URL` of the database that holds the positions")
-	f.index.add(cmd)
+	fs.MarkHidden("kafka-ddl") // a topic is not compared
+	fs.MarkHidden("kafka-table")
+	fs.MarkHidden("kafka-dead-letters")
+	fs.MarkHidden("kafka-transaction-timeout")
+	fs.Lookup("to").Usage = "`URL` of the target: " + spellings(atPostgres, atIndex, atS3) + "; a password is better kept in PGPASSWORD or ~/.pgpass (required)"
 	fs.StringVar(&f.sink, "sink", bridge.DefaultSinkName, "declared `NAME` of the sink within the bridge")
 	fs.StringArrayVar(&f.from, "from", nil, "`TOPIC:PARTITION:OFFSET` at which the bridge began, where 'scan.startup.mode' is not earliest-offset; may be repeated")
 	fs.IntVar(&f.memory, "memory", 256, "`MiB` that may be used for keys, some 80 bytes each; with more keys the topic is read several times")
@@ -50,12 +50,15 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 func (c *call) verify() *cobra.Command {
 	f := &verifyFlags{}
 	cmd := &cobra.Command{
-		Use:   "verify --bridge NAME --ddl FILE --to postgres://...",
-		Short: "Compare a table with its topic, row by row",
+		Use:   "verify --bridge NAME --ddl FILE --to URL",
+		Short: "Compare a table, an index or files with their topic",
 		Long: `verify reads the topic up to the stored positions of the bridge, and compares the last row of each key with the table: rows that are
 missing, rows that are stale (any column that the bridge writes differs from what it would have written), and extra rows, which the topic
 does not have. It changes nothing. The bridge may run meanwhile: positions and rows are read in one snapshot of the database, which stays
 open until the end, so rows that die meanwhile are vacuumed later. In an Elasticsearch index keys that are changing are left out.
+
+Files in S3 are read by their manifests, so of committed checkpoints only: each has to be what its manifest says, and the rows of a
+checkpoint have to be those of its offsets in the topic, each once. Of kind upsert only the files themselves are judged.
 
 The flags are those that the bridge runs with. What cannot be judged is said: values that the source did not send, records that cannot be
 decoded or written, and extra rows where the topic does not go back to its beginning any more. A row that was set aside as a dead letter
@@ -64,7 +67,8 @@ is none of the table's, and the older row of its key is not judged. A table with
 The exit status is 1 if a row differs. Counts and positions are printed, and with --show-keys the keys.`,
 		Example: `  flinksink verify --bridge orders --ddl orders.sql --to postgres://app@db/shop
   flinksink verify --bridge orders --ddl orders.sql --to postgres://app@db/shop --into sales.orders --show-keys
-  flinksink verify --bridge orders --ddl orders.sql --to http://search:9200/orders --store postgres://app@db/shop --sink search`,
+  flinksink verify --bridge orders --ddl orders.sql --to http://search:9200/orders --store postgres://app@db/shop
+  flinksink verify --bridge lake --ddl views.sql --to s3://lake/raw --s3-format parquet`,
 		Args: cobra.NoArgs,
 	}
 	f.add(cmd)
@@ -75,10 +79,10 @@ The exit status is 1 if a row differs. Counts and positions are printed, and wit
 func (c *call) repair() *cobra.Command {
 	f := &verifyFlags{}
 	cmd := &cobra.Command{
-		Use:   "repair --bridge NAME --ddl FILE --to postgres://...",
+		Use:   "repair --bridge NAME --ddl FILE --to URL",
 		Short: "Write missing and stale rows again, and delete extra ones",
-		Long: `repair compares as verify does, and with --yes it mends what it finds: missing and stale rows are written again from the topic, extra
-rows are deleted (or marked as deleted, with --soft-delete). Without --yes it shows what it would do.
+		Long: `repair compares as verify does, and with --yes it mends what it finds in a table or an index: missing and stale rows are written again from
+the topic, extra rows are deleted (or marked as deleted, with --soft-delete). Without --yes it shows what it would do.
 
 Stop the bridge first. Each transaction of at most 1,000 rows makes sure that the bridge is still where it was when the table was looked at,
 ends its generations, leaves a row alone that somebody changed meanwhile, and is written into the store's table audit. If the bridge goes
@@ -122,31 +126,40 @@ func (c *call) doVerify(cmd *cobra.Command, f *verifyFlags, mends bool) error {
 	if err != nil {
 		return err
 	}
-	db, flag := f.target.to, "--to"
-	if isIndex(db) {
-		if db, flag = f.store, "--store"; db == "" {
-			return usage(fmt.Errorf("--store is missing: an index holds no positions; name the database that does"))
+	if f.target.index.deletes == "" {
+		f.target.index.deletes = "tombstone"
+		if !slices.ContainsFunc(f.target.to, func(to string) bool { return kindOf(to) == atIndex }) {
+			f.target.index.deletes = ""
 		}
 	}
-	pool, err := c.open(ctx, flag, db, 1)
+	ts, err := c.targets(cmd, &f.target)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	var to sink.Verifiable
-	settings := &bridge.Options{Connect: c.patience, SinkName: f.sink}
-	into := "table " + f.target.table(t)
-	if isIndex(f.target.to) {
-		if to, err = c.openIndex(f.target.to, &f.index); err != nil {
-			return err
-		}
-		if settings.Store, err = newStore(pool, f.target.storeSchema); err != nil {
-			return err
-		}
-		into = fmt.Sprint(to)
-	} else if to, err = f.target.sink(pool); err != nil {
+	if len(ts) > 1 {
+		return usage(fmt.Errorf("--to names %d targets: they are compared one by one, with the --sink and the --store of the run", len(ts)))
+	}
+	r, err := newReading(f.bridge, t, in, &f.table, 1)
+	if err != nil {
 		return err
 	}
+	if ts[0].at().kind == atKafka {
+		return config("--to names a topic, which keeps every change and cannot be compared row by row: compare what a table reads of it, by a bridge of the topic into Postgres and verify there")
+	}
+	opened, err := c.open(ctx, ts, &f.target, r)
+	if err != nil {
+		return err
+	}
+	defer opened.close()
+	settings := &bridge.Options{Connect: c.patience, SinkName: f.sink, Store: opened.store}
+	if files, ok := ts[0].(*filesTarget); ok {
+		return c.verifyFiles(cmd, f, r, d, files, opened, mends)
+	}
+	to, ok := opened.outputs[0].Sink.(sink.Verifiable)
+	if !ok {
+		return config("--to names %s, which cannot be compared", ts[0].at().kind.article())
+	}
+	into := opened.into(t)
 	out := cmd.OutOrStdout()
 	p := newProgress(cmd.ErrOrStderr(), c.secrets)
 	began := time.Now()

@@ -29,7 +29,11 @@ type services struct {
 	pool   *pgxpool.Pool
 	search *elastictransport.Client // a *elasticsearch.Client will do too
 	lake   *s3.Client
+	names
 }
+
+// names are of what is written into, beside the table.
+type names struct{ bucket, index, alias string }
 
 // newBridge is the part to copy: one topic into a Postgres table, a bucket and a search index, by one decision.
 //
@@ -52,11 +56,11 @@ func newBridge(createTable string, s services, o *bridge.Options) (*bridge.Bridg
 	if err != nil {
 		return nil, err
 	}
-	files, err := s3sink.New(s.lake, "lake", "raw", &s3sink.Options{Kind: s3sink.Changelog, Manifest: true})
+	files, err := s3sink.New(s.lake, s.bucket, "raw", &s3sink.Options{Kind: s3sink.Changelog, Manifest: true})
 	if err != nil {
 		return nil, err
 	}
-	index, err := elastic.New(s.search, "orders-v1", &elastic.Options{Deletes: elastic.Tombstone, CreateIndex: true, Alias: "orders", Refresh: true})
+	index, err := elastic.New(s.search, s.index, &elastic.Options{Deletes: elastic.Tombstone, CreateIndex: true, Alias: s.alias, Refresh: true})
 	if err != nil {
 		return nil, err
 	}

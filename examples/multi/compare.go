@@ -60,7 +60,7 @@ func (w *world) seePostgres(ctx context.Context) (rows map[int64]string, saved i
 
 // seeLake reads the files of committed checkpoints and applies their changes in order, as a reader of a changelog does.
 func (w *world) seeLake(ctx context.Context) (rows map[int64]string, reach int64, err error) {
-	r, err := s3sink.NewReader(w.files, "lake", "raw", nil)
+	r, err := s3sink.NewReader(w.files, w.names.bucket, "raw", nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -120,7 +120,7 @@ func (w *world) seeLake(ctx context.Context) (rows map[int64]string, reach int64
 
 // seeSearch searches the alias, which leaves out what stands for deleted rows.
 func (w *world) seeSearch(ctx context.Context) (map[int64]string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.search.URL+"/orders/_search", strings.NewReader(`{"size":10000}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.search+"/"+w.names.alias+"/_search", strings.NewReader(`{"size":10000}`))
 	if err != nil {
 		return nil, err
 	}

@@ -2,16 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -22,8 +21,6 @@ import (
 
 	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/sink"
-	"github.com/flinksink/flinksink/sink/elastic/elastictest"
-	"github.com/flinksink/flinksink/sink/s3/s3test"
 )
 
 // What a child is told. Not arguments: the connection string may hold a password, and arguments are for everybody to see.
@@ -32,14 +29,15 @@ const (
 	dsnEnv    = "FLINKSINK_MULTI_DSN"
 	searchEnv = "FLINKSINK_MULTI_SEARCH"
 	lakeEnv   = "FLINKSINK_MULTI_LAKE"
-	dieEnv    = "FLINKSINK_MULTI_DIE" // the step at which it kills itself; "" for none
+	namesEnv  = "FLINKSINK_MULTI_NAMES" // of bucket, index and alias
+	dieEnv    = "FLINKSINK_MULTI_DIE"   // the step at which it kills itself; "" for none
 )
 
 // death says when a process dies: at a step that its hooks tell, or when a request of its reaches a server.
 type death struct {
 	step  string // "prepared lake"
 	op    string // of S3: "CompleteMultipartUpload"; of the index: "bulk"
-	after bool   // of S3: when the request was carried out, else before
+	after bool   // when the request was carried out, else before
 }
 
 func (d death) String() string {
@@ -62,7 +60,7 @@ func deaths() []death {
 	for _, op := range []string{"CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload"} {
 		ds = append(ds, death{op: op}, death{op: op, after: true})
 	}
-	return append(ds, death{op: "bulk"})
+	return append(ds, death{op: "bulk"}, death{op: "bulk", after: true})
 }
 
 // child is the process that is killed.
@@ -92,12 +90,21 @@ func child(ctx context.Context) error {
 		Hooks:      bridge.Hooks{Hooks: dieAt(die)},
 	}
 	return run(ctx, strings.Replace(createTable, "localhost:9092", os.Getenv(brokerEnv), 1),
-		services{pool: pool, search: search, lake: lakeClient(os.Getenv(lakeEnv))}, o)
+		services{pool: pool, search: search, lake: lakeClient(os.Getenv(lakeEnv)), names: namesOf(os.Getenv(namesEnv))}, o)
 }
 
 func lakeClient(endpoint string) *s3.Client {
-	return s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: aws.String(endpoint), UsePathStyle: true, Credentials: credentials.NewStaticCredentialsProvider("key", "secret", "")})
+	return s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: aws.String(endpoint), UsePathStyle: true, Credentials: credentials.NewStaticCredentialsProvider(
+		cmp.Or(os.Getenv("AWS_ACCESS_KEY_ID"), "testbed"), cmp.Or(os.Getenv("AWS_SECRET_ACCESS_KEY"), "testbed-secret"), "")})
 }
+
+// namesOf reads what String of names wrote.
+func namesOf(s string) names {
+	f := strings.Split(s, " ")
+	return names{f[0], f[1], f[2]}
+}
+
+func (n names) String() string { return n.bucket + " " + n.index + " " + n.alias }
 
 // dieAt returns hooks that kill this process at a step: those of a checkpoint once it holds changes.
 func dieAt(die string) sink.Hooks {
@@ -146,7 +153,7 @@ func (w *world) start(die string) (*life, error) {
 		return nil, err
 	}
 	l := &life{cmd: exec.Command(self), done: make(chan struct{})}
-	l.cmd.Env = append(os.Environ(), brokerEnv+"="+w.broker, dsnEnv+"="+w.dsn, searchEnv+"="+w.search.URL, lakeEnv+"="+w.lake.URL, dieEnv+"="+die)
+	l.cmd.Env = append(os.Environ(), brokerEnv+"="+w.broker, dsnEnv+"="+w.dsn, searchEnv+"="+w.searchFront, lakeEnv+"="+w.lakeFront, namesEnv+"="+w.names.String(), dieEnv+"="+die)
 	l.cmd.Stdout, l.cmd.Stderr = &l.out, &l.out
 	if l.in, err = l.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -221,35 +228,4 @@ func (w *world) finish(ctx context.Context) error {
 		err = errors.New("it was killed")
 	}
 	return err
-}
-
-// victim is the process that a request is to kill, once.
-type victim struct {
-	death
-	l    *life
-	done atomic.Bool
-}
-
-func (v *victim) kill() {
-	if v.done.CompareAndSwap(false, true) {
-		_ = v.l.cmd.Process.Kill()
-		<-v.l.done
-	}
-}
-
-// intercept kills who sent a request to the lake. The request is carried out either way: it was on its way.
-func (w *world) intercept(r s3test.Request) *s3test.Fault {
-	v := w.victim.Load()
-	if v == nil || r.Op != v.op || v.done.Load() {
-		return nil
-	}
-	return &s3test.Fault{After: v.after, Do: v.kill}
-}
-
-// inject is the same of the index.
-func (w *world) inject(r *http.Request) *elastictest.Fault {
-	if v := w.victim.Load(); v != nil && v.op == "bulk" && strings.HasSuffix(r.URL.Path, "/_bulk") {
-		v.kill()
-	}
-	return nil
 }

@@ -2,7 +2,8 @@
 //
 //	go run ./examples/multi
 //
-// It brings up a broker and stand-ins for S3 and Elasticsearch in this process, and a real Postgres. Then it runs the bridge (bridge.go) in
+// It brings up a broker and stand-ins for S3 and Elasticsearch in this process, and a real Postgres; FLINKSINK_S3 and FLINKSINK_ELASTIC name real servers to use
+// in place of the stand-ins. Then it runs the bridge (bridge.go) in
 // processes of its own and kills each of them with SIGKILL at another step of a checkpoint: after each sink has prepared its part, before and after
 // the decision, between two commits, and in the middle of requests. After each kill it shows what readers of the three places see. In the
 // end all three must hold exactly what the topic says; the exit status is 1 if they do not.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,10 +28,12 @@ type world struct {
 	broker string
 	dsn    string
 	pool   *pgxpool.Pool
-	search *elastictest.Server
-	lake   *s3test.Server
+	search string // its address
 	files  *s3.Client
+	names  names
 	victim atomic.Pointer[victim]
+
+	searchFront, lakeFront string // through which the processes reach them
 
 	producer *kgo.Client
 	dice     *rand.Rand
@@ -57,19 +61,12 @@ func newWorld(ctx context.Context, say func(string, ...any)) (_ *world, err erro
 	w.closers = append(w.closers, w.producer.Close)
 	say("  broker    kfake, in this process, at %s", w.broker)
 
-	w.search = elastictest.NewServer()
-	w.search.Inject(w.inject)
-	w.closers = append(w.closers, w.search.Close)
-	say("  search    a stand-in for Elasticsearch, in this process, at %s", w.search.URL)
-
-	if w.lake, err = s3test.Start("lake"); err != nil {
+	if err := w.findSearch(say); err != nil {
 		return nil, err
 	}
-	w.lake.Intercept = w.intercept
-	w.closers = append(w.closers, func() { _ = w.lake.Close() })
-	w.files = lakeClient(w.lake.URL)
-	say("  lake      a stand-in for S3, in this process, at %s", w.lake.URL)
-
+	if err := w.findLake(ctx, say); err != nil {
+		return nil, err
+	}
 	server, err := postgres.Start(ctx, postgres.Options{Log: func(format string, args ...any) { say("  postgres  "+format, args...) }})
 	if err != nil {
 		return nil, err
@@ -78,6 +75,84 @@ func newWorld(ctx context.Context, say func(string, ...any)) (_ *world, err erro
 	say("  postgres  %s", server.Origin())
 	return w, w.makeDatabase(ctx, server.DSN())
 }
+
+// Addresses of real servers, which are used in place of stand-ins.
+const (
+	elasticEnv = "FLINKSINK_ELASTIC"
+	s3Env      = "FLINKSINK_S3" // its keys: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of testbed/s3-up
+)
+
+// findSearch finds an index of this run's own.
+func (w *world) findSearch(say func(string, ...any)) (err error) {
+	w.names.index, w.names.alias = "orders-v1", "orders"
+	if w.search = os.Getenv(elasticEnv); w.search == "" {
+		standIn := elastictest.NewServer()
+		w.closers = append(w.closers, standIn.Close)
+		w.search = standIn.URL
+		say("  search    a stand-in for Elasticsearch, in this process, at %s (%s names a real one)", w.search, elasticEnv)
+	} else {
+		w.names.index, w.names.alias = unique("flinksink-multi-orders"), unique("flinksink-multi")
+		w.closers = append(w.closers, func() {
+			if req, err := http.NewRequest(http.MethodDelete, w.search+"/"+w.names.index, nil); err == nil {
+				if res, err := http.DefaultClient.Do(req); err == nil {
+					res.Body.Close()
+				}
+			}
+		})
+		say("  search    Elasticsearch, that of %s", elasticEnv)
+	}
+	w.searchFront, err = w.front(w.search, searchOp)
+	return err
+}
+
+// findLake finds a bucket of this run's own.
+func (w *world) findLake(ctx context.Context, say func(string, ...any)) (err error) {
+	endpoint := os.Getenv(s3Env)
+	if endpoint == "" {
+		w.names.bucket = "lake"
+		standIn, err := s3test.Start(w.names.bucket)
+		if err != nil {
+			return err
+		}
+		w.closers = append(w.closers, func() { _ = standIn.Close() })
+		endpoint = standIn.URL
+		w.files = lakeClient(endpoint)
+		say("  lake      a stand-in for S3, in this process, at %s (%s names a real one)", endpoint, s3Env)
+	} else {
+		w.names.bucket = unique("flinksink-multi")
+		w.files = lakeClient(endpoint)
+		if _, err := w.files.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &w.names.bucket}); err != nil {
+			return fmt.Errorf("making a bucket: %w", err)
+		}
+		w.closers = append(w.closers, func() { w.dropBucket(context.WithoutCancel(ctx)) })
+		say("  lake      S3, that of %s", s3Env)
+	}
+	w.lakeFront, err = w.front(endpoint, lakeOp)
+	return err
+}
+
+// dropBucket takes away what this run made, as far as it can.
+func (w *world) dropBucket(ctx context.Context) {
+	bucket := &w.names.bucket
+	if ups, err := w.files.ListMultipartUploads(ctx, &s3.ListMultipartUploadsInput{Bucket: bucket}); err == nil {
+		for _, u := range ups.Uploads {
+			_, _ = w.files.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: bucket, Key: u.Key, UploadId: u.UploadId})
+		}
+	}
+	pages := s3.NewListObjectsV2Paginator(w.files, &s3.ListObjectsV2Input{Bucket: bucket})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			break
+		}
+		for _, o := range page.Contents {
+			_, _ = w.files.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: bucket, Key: o.Key})
+		}
+	}
+	_, _ = w.files.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: bucket})
+}
+
+func unique(name string) string { return fmt.Sprintf("%s-%d", name, time.Now().UnixNano()) }
 
 func (w *world) close() {
 	for i := len(w.closers) - 1; i >= 0; i-- {

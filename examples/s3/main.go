@@ -22,12 +22,12 @@ import (
 	s3sink "github.com/flinksink/flinksink/sink/s3"
 )
 
-const createTable = `CREATE TABLE views (
+const createTable = `CREATE TABLE visits (
   page STRING, visitor BIGINT, ts TIMESTAMP(3)
-) WITH ('connector' = 'kafka', 'topic' = 'views', 'format' = 'json')`
+) WITH ('connector' = 'kafka', 'topic' = 'visits', 'format' = 'json')`
 
 func run(ctx context.Context, broker string, client *s3.Client) error {
-	table, err := ddl.Find(createTable, "views")
+	table, err := ddl.Find(createTable, "visits")
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,8 @@ func run(ctx context.Context, broker string, client *s3.Client) error {
 	if err != nil {
 		return err
 	}
-	from := bridge.Input{Topics: []string{"views"}, Decoder: decoder, Client: []kgo.Opt{kgo.SeedBrokers(broker)}}
-	b, err := bridge.New("views", from, to, &bridge.Options{Store: store, UntilEnd: true}) // a service leaves UntilEnd out
+	from := bridge.Input{Topics: []string{"visits"}, Decoder: decoder, Client: []kgo.Opt{kgo.SeedBrokers(broker)}}
+	b, err := bridge.New("visits", from, to, &bridge.Options{Store: store, UntilEnd: true}) // a service leaves UntilEnd out
 	if err != nil {
 		return err
 	}

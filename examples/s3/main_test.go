@@ -19,7 +19,7 @@ func TestRun(t *testing.T) {
 		if err := w.show(t.Context(), &out); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasSuffix(out.String(), "\n1000 rows in all\n") || !strings.Contains(out.String(), "raw/views/day=2026-11-29/") {
+		if !strings.HasSuffix(out.String(), "\n1000 rows in all\n") || !strings.Contains(out.String(), "raw/visits/day=2026-11-29/") {
 			t.Errorf("it shows\n%s", &out)
 		}
 	}

@@ -24,7 +24,7 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, messages int) (*world, error) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "views"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "visits"))
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func newWorld(ctx context.Context, messages int) (*world, error) {
 	// A real one: config.LoadDefaultConfig and s3.NewFromConfig.
 	w.client = s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: aws.String(server.URL), UsePathStyle: true, Credentials: credentials.NewStaticCredentialsProvider("key", "secret", "")})
 
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.broker), kgo.DefaultProduceTopic("views"))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.broker), kgo.DefaultProduceTopic("visits"))
 	if err != nil {
 		w.close()
 		return nil, err

@@ -20,6 +20,9 @@ type committer struct {
 	lane  sink.Lane
 	plans []*plan
 	pipes []*pipe
+	over  chan struct{} // of capacity 1: a request is over
+
+	flushing bool // no more is coming for the requests that are not full
 
 	opened      bool
 	gen         sink.Generation
@@ -28,6 +31,9 @@ type committer struct {
 	topicIDs    map[string]string // by topic, as far as saved positions and cuts told
 	metaName    []byte
 	lease       *lease // of Deletes: Hard; nil: none
+	owed        *owed  // as lease
+	breaker     *breaker
+	firstPause  time.Duration
 
 	net     changelog.Net
 	scratch []byte
@@ -65,7 +71,8 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 		}
 	}
 	c.began = len(claim.Positions) > 0
-	c.lease = nil
+	c.owed.close()
+	c.lease, c.owed = nil, nil
 	if c.s.o.Pipeline != "" {
 		if err := c.s.lookPipeline(ctx); err != nil {
 			return c.classed("open", err)
@@ -82,6 +89,9 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 	c.metaName = append(appendString(nil, []byte(c.s.o.Meta)), ':')
 	if c.s.o.Deletes == Hard {
 		if err := c.openLease(ctx, claim.Generation); err != nil {
+			return c.classed("open", err)
+		}
+		if err := c.openOwed(ctx); err != nil {
 			return c.classed("open", err)
 		}
 	}
@@ -243,7 +253,7 @@ func (c *committer) fill(ctx context.Context, p *plan, ch *changelog.Change, int
 		refused.add(ch, name, r.why)
 		return nil
 	}
-	if !pipe.full() {
+	if !pipe.due() {
 		return nil
 	}
 	return pipe.send(ctx)
@@ -291,6 +301,9 @@ func (c *committer) prepare(ctx context.Context, cut sink.Cut) error {
 	if err := c.writeLetters(ctx, cut); err != nil {
 		return err
 	}
+	if err := c.owed.check(ctx); err != nil {
+		return err
+	}
 	c.superseded = superseded
 	c.forget()
 	return nil
@@ -298,6 +311,8 @@ func (c *committer) prepare(ctx context.Context, cut sink.Cut) error {
 
 // flush sends everything and waits for every answer. All refusals are told at once.
 func (c *committer) flush(ctx context.Context) error {
+	c.flushing = true
+	defer func() { c.flushing = false }()
 	var errs []error
 	for _, p := range c.pipes {
 		if err := p.send(ctx); err != nil {
@@ -355,6 +370,7 @@ func (c *committer) Abort(ctx context.Context, _ sink.Committable) error { retur
 // Close ends what is under way.
 func (c *committer) Close(ctx context.Context) error {
 	c.drop(ctx)
+	c.owed.close()
 	c.opened = false
 	return nil
 }

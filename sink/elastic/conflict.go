@@ -19,18 +19,12 @@ import (
 
 // existing is what a document says of itself.
 type existing struct {
-	Found   bool   `json:"found"`
-	Version int64  `json:"_version"`
-	SeqNo   *int64 `json:"_seq_no"`
-	Term    *int64 `json:"_primary_term"`
-	Source  map[string]struct {
-		Topic       *string `json:"topic"`
-		TopicID     string  `json:"topic_id"`
-		Partition   int32   `json:"partition"`
-		Offset      int64   `json:"offset"`
-		Incarnation uint16  `json:"incarnation"`
-	} `json:"_source"`
-	Error *cause `json:"error"`
+	Found   bool            `json:"found"`
+	Version int64           `json:"_version"`
+	SeqNo   *int64          `json:"_seq_no"`
+	Term    *int64          `json:"_primary_term"`
+	Source  map[string]from `json:"_source"`
+	Error   *cause          `json:"error"`
 }
 
 // resolve settles the items that met a conflict.
@@ -90,7 +84,7 @@ func routingOf(buf []byte, it *item) []byte {
 func (d *delivery) judge(ctx context.Context, buf []byte, it *item, e *existing) error {
 	c := d.p.c
 	ours := version(c.incarnation, it.offset)
-	m, ok := e.Source[c.s.o.Meta]
+	m, ok := e.Source[c.s.o.Meta].origin()
 	switch {
 	case e.Error != nil:
 		return transientf("a document of index %s that met a version conflict cannot be read%s", d.plan.index, e.Error.text())
@@ -100,18 +94,18 @@ func (d *delivery) judge(ctx context.Context, buf []byte, it *item, e *existing)
 	case !e.Found:
 		// Our own delete, most likely, and the change is older. A delete by hand looks the same.
 		d.passOver(it)
-	case !ok || m.Topic == nil:
+	case !ok:
 		d.refused = append(d.refused, it.rejection(fmt.Errorf("the document has version %d and was written by something else, this change has version %s: take the "+
 			"document away, or write into another index", e.Version, versionText(ours))))
-	case *m.Topic != it.Topic || m.Partition != it.Partition.Partition:
+	case m.topic != it.Topic || m.partition != it.Partition.Partition:
 		return configf("index %s holds a document of %s/%d with version %s, this change of %s has version %s: offsets of two partitions do not compare. Write into another index, or raise the "+
-			"incarnation and read the topic again", d.plan.index, *m.Topic, m.Partition, versionText(e.Version), it.Partition, versionText(ours))
-	case version(m.Incarnation, m.Offset) >= ours:
-		if m.TopicID != "" {
+			"incarnation and read the topic again", d.plan.index, m.topic, m.partition, versionText(e.Version), it.Partition, versionText(ours))
+	case version(m.incarnation, m.offset) >= ours:
+		if m.topicID != "" {
 			if d.p.topics == nil {
 				d.p.topics = make(map[string]string)
 			}
-			d.p.topics[it.Topic] = m.TopicID
+			d.p.topics[it.Topic] = m.topicID
 		}
 		d.passOver(it)
 	default:

@@ -24,15 +24,38 @@ const maxAnswer = 256 << 20
 // lost is no different from one that says 503.
 func (p *pipe) deliver(ctx context.Context, b *bulk) error {
 	d := &delivery{p: p, plan: b.plan, left: p.c.s.o.Patience}
+	owes := p.c.owed.due()
 	d.send(ctx, b.buf, b.items)
 	if d.err != nil {
 		return d.err
+	}
+	if owes || p.c.owed.due() { // an answer to a part of b may have been lost
+		if d.owe(ctx, b); d.err != nil {
+			return d.err
+		}
 	}
 	if len(d.refused) > 0 {
 		first := d.refused[0]
 		return &sink.Error{Class: sink.ErrRejected, Position: position(first.Partition, first.Offset), Rejected: d.refused, Err: first.Reason}
 	}
 	return nil
+}
+
+// owe notes the deletes of b, see owed.
+func (d *delivery) owe(ctx context.Context, b *bulk) {
+	for _, note := range d.p.c.owed.notes(b) {
+		for d.err == nil {
+			err := d.p.c.owed.write(ctx, note)
+			if err == nil {
+				break
+			}
+			if sink.ClassOf(err) != sink.ErrTransient {
+				d.err = err
+				return
+			}
+			d.pause(ctx, err)
+		}
+	}
 }
 
 func position(p changelog.Partition, offset int64) *changelog.Position {
@@ -52,39 +75,61 @@ type delivery struct {
 // send sends items of buf, which lie there one after another.
 func (d *delivery) send(ctx context.Context, buf []byte, items []item) {
 	for len(items) > 0 && d.err == nil {
-		body := buf
-		if items[0].start != 0 || items[len(items)-1].end != len(buf) {
-			body = gather(buf, items)
+		n, leave := d.enter(ctx, len(items))
+		if d.err != nil {
+			return
 		}
-		answers, whole := d.request(ctx, body, len(items))
-		switch {
-		case whole != nil && whole.halve && len(items) > 1:
-			// The server takes all or nothing of such a request, so the one that it is about is looked for.
-			half := len(items) / 2
-			d.send(ctx, buf, items[:half])
-			if d.err == nil {
-				d.send(ctx, buf, items[half:])
-			}
-			return
-		case whole != nil && whole.halve:
-			d.refused = append(d.refused, items[0].rejection(whole.why))
-			return
-		case whole != nil && whole.class != sink.ErrTransient:
-			d.err = &sink.Error{Class: whole.class, Err: whole.why}
-			return
-		case whole != nil:
+		now, rest := items[:n], items[n:]
+		answers, whole := d.request(ctx, body(buf, now), n)
+		if whole != nil && whole.class == sink.ErrTransient {
+			d.p.c.breaker.failed(n, whole.why)
 			d.pause(ctx, whole.why)
+			leave()
 			continue
 		}
-		items = d.settle(ctx, buf, items, answers)
+		if whole != nil { // it took the request, and says something about it
+			d.p.c.breaker.answered()
+			leave()
+			switch {
+			case !whole.halve:
+				d.err = &sink.Error{Class: whole.class, Err: whole.why}
+				return
+			case n == 1:
+				d.refused = append(d.refused, now[0].rejection(whole.why))
+			default:
+				// The server takes all or nothing of such a request, so the one that it is about is looked for.
+				d.send(ctx, buf, now[:n/2])
+				d.send(ctx, buf, now[n/2:])
+			}
+			items = rest
+			continue
+		}
+		again, why := d.settle(ctx, buf, now, answers)
+		switch {
+		case len(again) == n:
+			d.p.c.breaker.failed(n, why)
+		default:
+			d.tries = 0
+			d.p.c.breaker.answered()
+		}
+		if len(again) > 0 && d.err == nil {
+			d.pause(ctx, why)
+			items = append(again, rest...)
+		} else {
+			items = rest
+		}
+		leave()
 	}
 }
 
-// gather copies items into a body of their own.
-func gather(buf []byte, items []item) []byte {
+// body is what items of buf are sent as: buf itself where they are all of it.
+func body(buf []byte, items []item) []byte {
 	n := 0
 	for i := range items {
 		n += items[i].end - items[i].start
+	}
+	if n == len(buf) {
+		return buf
 	}
 	body := make([]byte, 0, n)
 	for i := range items {
@@ -93,10 +138,8 @@ func gather(buf []byte, items []item) []byte {
 	return body
 }
 
-// settle goes through the answers and returns the items that have to go again, after a pause.
-func (d *delivery) settle(ctx context.Context, buf []byte, items []item, answers []answer) []item {
-	var again []item
-	var why error
+// settle goes through the answers and returns the items that have to go again, and why.
+func (d *delivery) settle(ctx context.Context, buf []byte, items []item, answers []answer) (again []item, why error) {
 	var conflicts []int
 	for i := range answers {
 		switch a := &answers[i]; a.verdict() {
@@ -109,23 +152,16 @@ func (d *delivery) settle(ctx context.Context, buf []byte, items []item, answers
 			d.refused = append(d.refused, items[i].rejection(a.why()))
 		case wrong:
 			d.err = configf("%w: %s", a.why(), d.plan.index)
-			return nil
+			return nil, nil
 		}
 	}
 	if len(conflicts) > 0 {
 		if err := d.resolve(ctx, buf, items, conflicts); err != nil {
 			d.err = err
-			return nil
+			return nil, nil
 		}
 	}
-	if len(again) == 0 {
-		return nil
-	}
-	if len(again) < len(items) {
-		d.tries = 0
-	}
-	d.pause(ctx, why)
-	return again
+	return again, why
 }
 
 const (
@@ -135,11 +171,12 @@ const (
 
 // pause waits before the next try, or ends the delivery.
 func (d *delivery) pause(ctx context.Context, why error) {
-	pause := min(firstPause<<min(d.tries, 10), lastPause)
-	pause = pause/2 + rand.N(pause/2)
+	first := d.p.c.firstPause
+	pause := min(first<<min(d.tries, 10), lastPause)
+	pause = pause/2 + rand.N(pause/2+1)
 	d.tries++
 	if d.left -= pause; d.left <= 0 {
-		d.err = transientf("the server could not take documents for index %s for %v: %w", d.plan.index, d.p.c.s.o.Patience, why)
+		d.giveUp(why)
 		return
 	}
 	t := time.NewTimer(pause)
@@ -149,6 +186,15 @@ func (d *delivery) pause(ctx context.Context, why error) {
 	case <-ctx.Done():
 		d.err = context.Cause(ctx)
 	}
+}
+
+// giveUp ends the delivery, and with it the checkpoint, which is then done again.
+func (d *delivery) giveUp(why error) {
+	alone := ""
+	if n := d.p.c.breaker.broken(); n > 0 {
+		alone = fmt.Sprintf(" (%d requests in a row, the last ones alone and smaller)", n)
+	}
+	d.err = transientf("the server could not take documents for index %s for %v%s: %w", d.plan.index, d.p.c.s.o.Patience, alone, why)
 }
 
 // failure is what became of a request as a whole.
@@ -167,25 +213,33 @@ func (d *delivery) request(ctx context.Context, body []byte, n int) ([]answer, *
 	}
 	o := &d.p.c.s.o
 	began := time.Now()
+	r := esapi.BulkRequest{Index: d.plan.path(), Body: bytes.NewReader(body), Pipeline: o.Pipeline, FilterPath: answerPath}
 	limit := o.RequestTimeout
 	if l := d.p.c.lease; l != nil {
+		// Neither we nor the server, which waits for a shard that is not there, keep a request alive for longer than the lease.
 		limit = min(limit, l.longest())
+		r.Timeout = limit
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(d.p.c.owed.watch(ctx), limit)
 	defer cancel()
-	res, err := esapi.BulkRequest{Index: d.plan.path(), Body: bytes.NewReader(body), Pipeline: o.Pipeline, FilterPath: answerPath}.Do(ctx, d.p.c.s.client)
+	res, err := r.Do(ctx, d.p.c.s.client)
 	if err != nil {
 		d.left -= time.Since(began)
+		d.p.c.owed.lost()
 		return nil, &failure{class: sink.ClassOf(lost(err)), why: hide(err)}
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {
 		d.left -= time.Since(began)
+		if res.StatusCode >= 500 { // of a proxy, perhaps, which gave up waiting
+			d.p.c.owed.lost()
+		}
 		return nil, wholeFailure(res)
 	}
 	answers, err := d.p.answers.read(io.LimitReader(res.Body, maxAnswer), n)
 	if err != nil {
 		d.left -= time.Since(began)
+		d.p.c.owed.lost()
 		return nil, &failure{class: sink.ErrTransient, why: fmt.Errorf("the answer to a bulk request cannot be read: %w", err)}
 	}
 	return answers, nil

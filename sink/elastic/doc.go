@@ -20,7 +20,8 @@
 // The server forgets the version of a deleted document: after index.gc_deletes (60 s by default), and at once when a shard is restarted or
 // moves, whatever the setting (seen on 7.17, 8.19 and 9.5). Then an older change that comes late brings the document back. So for a
 // topic that can hold deletes one of two ways is chosen, see [Deletes]: Tombstone keeps a small document in place of the row, which never
-// goes backwards; Hard deletes the document, and names the window that is left.
+// goes backwards; Hard deletes the document, stops writing where a lane cannot know that its generation is still the newest, and sends deletes again that an older write
+// may have overtaken.
 //
 // # Many indexes
 //

@@ -243,25 +243,6 @@ func appendString(dst, s []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendMeta appends the member that says where the document came from.
-func (c *committer) appendMeta(dst []byte, ch *changelog.Change) []byte {
-	dst = append(dst, c.metaName...)
-	dst = append(dst, `{"topic":`...)
-	dst = appendString(dst, []byte(ch.Topic))
-	dst = append(dst, `,"partition":`...)
-	dst = strconv.AppendInt(dst, int64(ch.Partition.Partition), 10)
-	dst = append(dst, `,"offset":`...)
-	dst = strconv.AppendInt(dst, ch.Offset, 10)
-	dst = append(dst, `,"incarnation":`...)
-	dst = strconv.AppendInt(dst, int64(c.incarnation), 10)
-	if id := c.topicID(ch.Topic); id != "" {
-		dst = append(dst, `,"topic_id":"`...)
-		dst = append(dst, id...)
-		dst = append(dst, '"')
-	}
-	return append(dst, '}')
-}
-
 // appendDeleted appends the member that makes a document a tombstone.
 func appendDeleted(dst []byte, now time.Time) []byte {
 	dst = append(dst, `"`+DeletedField+`":"`...)

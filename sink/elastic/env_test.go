@@ -46,7 +46,14 @@ func realServer(t testing.TB) *server {
 		t.Skipf("%s is not set: it names an Elasticsearch that tests may fill, e.g. http://127.0.0.1:9200; ./test full starts one", addressVariable)
 	}
 	s := &server{t: t, url: strings.TrimSuffix(url, "/"), real: true, prefix: fmt.Sprintf("test-%d-%d", os.Getpid(), servers.Add(1))}
-	t.Cleanup(func() { s.call("DELETE", "/"+s.prefix+"*", "") })
+	t.Cleanup(func() { // name by name: from version 8 on a pattern is refused
+		_, names := s.call("GET", "/_cat/indices/"+s.prefix+"-*?h=index", "")
+		for _, name := range strings.Fields(names) {
+			if strings.HasPrefix(name, s.prefix) {
+				s.call("DELETE", "/"+name, "")
+			}
+		}
+	})
 	return s
 }
 
@@ -114,16 +121,29 @@ func (s *server) search(index, query string) ([]hit, error) {
 		return nil, fmt.Errorf("refresh: %d %s", status, b)
 	}
 	var pit struct {
-		ID string `json:"id"`
+		ID    string `json:"id"`
+		Other string `json:"pit_id"` // of OpenSearch
 	}
-	if err := json.Unmarshal([]byte(s.must("POST", "/"+index+"/_pit?keep_alive=1m", "")), &pit); err != nil {
+	order := `[{"_shard_doc":"asc"}]`
+	status, b := s.call("POST", "/"+index+"/_pit?keep_alive=1m", "")
+	if status == 400 || status == 405 {
+		order = `[{"_id":"asc"},{"_index":"asc"}]`
+		b = s.must("POST", "/"+index+"/_search/point_in_time?keep_alive=1m", "")
+	} else if status >= 300 {
+		return nil, fmt.Errorf("point in time: %d %s", status, b)
+	}
+	if err := json.Unmarshal([]byte(b), &pit); err != nil {
 		return nil, err
 	}
-	defer s.call("DELETE", "/_pit", fmt.Sprintf(`{"id":%q}`, pit.ID))
+	if pit.ID += pit.Other; pit.Other != "" {
+		defer s.call("DELETE", "/_search/point_in_time", fmt.Sprintf(`{"pit_id":[%q]}`, pit.ID))
+	} else {
+		defer s.call("DELETE", "/_pit", fmt.Sprintf(`{"id":%q}`, pit.ID))
+	}
 	var all []hit
 	after := ""
 	for {
-		body := fmt.Sprintf(`{"size":5000,"query":%s,"pit":{"id":%q,"keep_alive":"1m"},"sort":[{"_shard_doc":"asc"}]%s}`, query, pit.ID, after)
+		body := fmt.Sprintf(`{"size":5000,"query":%s,"pit":{"id":%q,"keep_alive":"1m"},"sort":%s%s}`, query, pit.ID, order, after)
 		status, b := s.call("POST", "/_search", body)
 		if status >= 300 {
 			return nil, fmt.Errorf("search: %d %s", status, b)

@@ -3,6 +3,8 @@ package elastic
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/flinksink/flinksink/sink"
@@ -38,3 +40,40 @@ func printAnswers(list []answer) (out string) {
 	}
 	return out
 }
+
+// Reach is how long deletes are owed.
+const Reach = reach
+
+// PassReach makes a lane believe that it was opened, and lost its last answer, that much earlier.
+func PassReach(c sink.Committer) {
+	o := c.(*committer).owed
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.since = o.since.Add(-o.reach)
+}
+
+// ShortenReach makes what is noted from now on due after d.
+func ShortenReach(c sink.Committer, d time.Duration) {
+	o := c.(*committer).owed
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reach, o.since = d, o.since.Add(time.Hour)
+}
+
+// FailPayment makes a lane believe that it could not pay in the background.
+func FailPayment(c sink.Committer) {
+	o := c.(*committer).owed
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failed = true
+}
+
+// IsNote reports whether a request writes a note of deletes.
+func IsNote(r *http.Request) bool {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return bytes.Contains(body, []byte(`"owed-`))
+}
+
+// ShortenPauses makes a lane pause for d where it would for 100 ms.
+func ShortenPauses(c sink.Committer, d time.Duration) { c.(*committer).firstPause = d }

@@ -221,7 +221,7 @@ func killAll(t *testing.T, s *server, n int, deletes elastic.Deletes) {
 			t.Fatal(err)
 		}
 		p := spawn(t, string(role))
-		last := ""
+		last, drained := "", false
 		gone := func() bool { // whether this step is its last
 			step, _, _ := strings.Cut(last, " ")
 			switch f := rng.IntN(12); {
@@ -270,11 +270,12 @@ func killAll(t *testing.T, s *server, n int, deletes elastic.Deletes) {
 				deaths["killed at decided"]++
 				_ = p.cmd.Process.Kill()
 				go drain(p)
+				drained = true
 				break
 			}
 			fmt.Fprintln(p.in, "ok")
 		}
-		if saved >= n {
+		if saved >= n && !drained {
 			go drain(p)
 		}
 	}

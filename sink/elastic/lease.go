@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +23,7 @@ import (
 // each partition: those are never deleted, so a newer generation that opened makes this fail for good.
 //
 // A successor writes its numbers in Open, before its first delete. So a late bulk of its predecessor was sent at most half of gc_deletes after
-// that, and meets the version of the delete, if the bulk itself is not on its way for as long, and if the shard was not restarted.
+// that, and meets the version of the delete, if the bulk itself is not on its way for as long, and if the shard was not restarted. For when it was, see owed.
 type lease struct {
 	c    *committer
 	gen  sink.Generation
@@ -37,7 +36,10 @@ type lease struct {
 
 // openLease ends the right of older generations, and finds out whether this one is over itself.
 func (c *committer) openLease(ctx context.Context, gen sink.Generation) error {
-	l := &lease{c: c, gen: gen, half: math.MaxInt64}
+	l := &lease{c: c, gen: gen, half: maxLease}
+	if err := c.s.openControl(ctx); err != nil {
+		return err
+	}
 	for _, p := range c.plans {
 		if err := l.cover(ctx, p.index); err != nil {
 			return err

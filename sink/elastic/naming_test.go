@@ -176,7 +176,7 @@ func TestNaming_Key(t *testing.T) {
 			id = k
 		}
 		for range 20 {
-			s.must("POST", "/"+s.prefix+"-k-2024-02-a/_bulk", fmt.Sprintf(`{"index":{"_id":%q}}`+"\n"+`{"v":"by hand","flinksink":{"topic":"orders","partition":0,"offset":0,"incarnation":0}}`+"\n", id))
+			s.must("POST", "/"+s.prefix+"-k-2024-02-a/_bulk", fmt.Sprintf(`{"index":{"_id":%q}}`+"\n"+`{"v":"by hand","flinksink":{"at":"orders/0/0/0"}}`+"\n", id))
 		}
 		l.must(l.checkpoint(at(4, upd, "a", d, "y")))
 		l.expectIn("k-2024-02-a", map[string]string{id: `{"country":"a","d":"2024-02-29","v":"y"}`})

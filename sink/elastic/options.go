@@ -25,9 +25,10 @@ const (
 	Tombstone
 
 	// Hard deletes the document. The server remembers its version for index.gc_deletes and only as long as the shard is not restarted
-	// or moved. So a lane writes only as long as it knows that its generation was the newest one half of that time ago, which it finds out with one small
-	// document for each partition in the index Options.ControlIndex. What is left: a change that is on its way for longer than that, or a restart of the shard within
-	// that time after a successor took over, can bring a deleted document back, until the next change of its key.
+	// or moved. So a lane writes only as long as it knows that its generation was the newest one lease ago (half of gc_deletes, 30 s at most), which it finds out with one
+	// small document for each partition in the index Options.ControlIndex; and deletes that an older write may still overtake, which are those of the first
+	// two minutes of a generation and after an answer that was lost, are noted there and sent again two minutes later, by whoever then runs the bridge. What
+	// is left: where a shard forgets meanwhile, a deleted document can be seen again until then.
 	Hard
 )
 
@@ -64,11 +65,12 @@ type Options struct {
 	// rollover came between are there twice. An index, or one made from a column ("logs-{at}"), has no such gap.
 	DataStream bool
 
-	// Meta is the field that holds where a document came from: topic, partition, offset and topic id. It tells a document that somebody else wrote, or
+	// Meta is the field that holds where a document came from: an object whose member at is topic/partition/offset/incarnation/topic id. It tells a document that somebody else wrote, or
 	// another topic, from a newer one of our own, and is what verification compares. Defaults to "flinksink".
 	Meta string
 
-	// ControlIndex is where Hard keeps a document for each partition. Defaults to "flinksink".
+	// ControlIndex is where Hard keeps a document for each partition, and deletes that are to be sent again. It is made when it is missing.
+	// Defaults to "flinksink".
 	ControlIndex string
 
 	// DeadLetters is the index that takes dead letters. It is made with the first letter. Defaults to "flinksink-dead-letters".
@@ -79,7 +81,8 @@ type Options struct {
 	Refresh bool
 
 	// BulkBytes and BulkActions bound one bulk request. Default to 4 MiB and 5,000. A request is sent once it has reached
-	// either, so it may be larger by one document; what the server finds too large (413) is sent in halves.
+	// either, so it may be larger by one document, and sooner while the server has nothing to do for the lane; what the server finds too large (413)
+	// is sent in halves.
 	BulkBytes, BulkActions int
 
 	// InFlight is how many bulk requests a lane has under way at once; changes of one document always follow one another. Memory is up to
@@ -92,6 +95,11 @@ type Options struct {
 	// Patience is how long a request that the server cannot take now (429, 503, a connection that fails) is sent again by the lane itself, with
 	// pauses from 100 ms to 5 s, before the checkpoint is given up as ErrTransient, to be done again. Defaults to 1 minute.
 	Patience time.Duration
+
+	// Pressed is told when the server takes nothing: five requests of a lane in a row failed as a whole (429, a status of 500 or more, no answer, each document
+	// refused for now). The lane then sends one request at a time, each half as large, with pauses, until something is taken; then Pressed is told nil. It is
+	// called by lanes, at once, and must not block. Defaults to nobody.
+	Pressed func(err error)
 }
 
 const (

@@ -124,17 +124,31 @@ func appendRouting(dst []byte, p *plan, row changelog.Row) []byte {
 	return append(changelog.AppendText(dst, &p.table.Schema.Columns[p.routing].Type, v), '"')
 }
 
-func (p *pipe) full() bool {
-	return len(p.fill.buf) >= p.most || len(p.fill.items) >= p.c.s.o.BulkActions
+// due reports that what waits should be sent: it is as much as a request may hold, or enough for one while the server has nothing of this pipe.
+func (p *pipe) due() bool {
+	n := len(p.fill.buf)
+	return n >= p.most || len(p.fill.items) >= p.c.s.o.BulkActions || n >= p.most/worth && p.idle()
 }
+
+// worth is the part of a full request that is worth sending by itself.
+const worth = 8
+
+// idle reports that no request is under way.
+func (p *pipe) idle() bool { return p.busy == nil || len(p.busy) > 0 }
 
 // send puts what waits under way, after the request before it is over, or returns that one's error.
 func (p *pipe) send(ctx context.Context) error {
-	if p.fill == nil || len(p.fill.items) == 0 {
-		return nil
-	}
 	if err := p.wait(ctx); err != nil {
 		return err
+	}
+	p.start()
+	return nil
+}
+
+// start puts what waits under way; nothing is.
+func (p *pipe) start() {
+	if p.fill == nil || len(p.fill.items) == 0 {
+		return
 	}
 	b := p.fill
 	p.fill, p.spun = p.spun, b
@@ -142,21 +156,49 @@ func (p *pipe) send(ctx context.Context) error {
 		p.fill.reset(p.most)
 	}
 	p.busy = make(chan error, 1)
-	go func(busy chan<- error, requests context.Context) { busy <- p.deliver(requests, b) }(p.busy, p.c.requests)
-	return nil
+	go func(busy chan<- error, requests context.Context) {
+		busy <- p.deliver(requests, b)
+		select {
+		case p.c.over <- struct{}{}:
+		default: // somebody will look at all pipes as it is
+		}
+	}(p.busy, p.c.requests)
 }
 
 // wait waits for the request under way. Its error stays: a checkpoint with a hole is not prepared.
+//
+// Pipes whose request is over meanwhile get under way what waits for them, full or not: nobody else would do that until this one is over, and the server
+// would have less to do than Options.InFlight says.
 func (p *pipe) wait(ctx context.Context) error {
-	if p.busy != nil {
+	for p.busy != nil {
 		select {
 		case p.err = <-p.busy:
 			p.busy = nil
+		case <-p.c.over:
+			for _, q := range p.c.pipes {
+				if q != p {
+					q.goOn()
+				}
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 	return p.err
+}
+
+// goOn begins the next request if the last is over and the next is worth it.
+func (p *pipe) goOn() {
+	if p.busy == nil || !p.idle() || p.fill == nil {
+		return
+	}
+	if len(p.fill.buf) < p.most/worth && len(p.fill.items) < p.c.s.o.BulkActions/worth && !p.c.flushing {
+		return
+	}
+	p.err, p.busy = <-p.busy, nil
+	if p.err == nil {
+		p.start()
+	}
 }
 
 // reset waits until nothing is under way, which the caller has told to stop, and empties the pipe. Buffers stay for the next checkpoint.

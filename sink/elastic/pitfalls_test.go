@@ -66,7 +66,7 @@ func TestPitfall_P54_EditedByHand(t *testing.T) {
 		l.open(1, 0, false)
 		l.must(l.checkpoint(at(0, ins, 1, "a"), at(1, ins, 2, "a"), at(2, ins, 3, "a")))
 		for range 9 {
-			s.must("PUT", "/"+l.index+"/_doc/1", `{"id":1,"v":"by hand","flinksink":{"topic":"orders","partition":0,"offset":0,"incarnation":0}}`)
+			s.must("PUT", "/"+l.index+"/_doc/1", `{"id":1,"v":"by hand","flinksink":{"at":"orders/0/0/0"}}`)
 		}
 		s.must("DELETE", "/"+l.index+"/_doc/2", "")
 		for range 9 {

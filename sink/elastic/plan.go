@@ -62,7 +62,7 @@ func (s *Sink) plan(t *changelog.Table) (*plan, error) {
 		bad("table %q has mode %s, and a data stream takes inserts only: leave Options.DataStream off", t.Name, t.Mode)
 	case p.deletes && s.o.Deletes == Unset:
 		bad("table %q can hold deletes: choose Options.Deletes. Tombstone keeps a small document in place of a deleted row, which readers leave out by the alias of Options.Alias, and never "+
-			"goes backwards. Hard deletes the document, and since Elasticsearch forgets a deleted document's version after index.gc_deletes or a restart, a change that is late by more could bring it back", t.Name)
+			"goes backwards. Hard deletes the document, and since Elasticsearch forgets a deleted document's version after index.gc_deletes or a restart, a late change can bring it back until its delete is sent again, two minutes later", t.Name)
 	}
 	fields := make(map[string]string)
 	for i := range t.Schema.Columns {

@@ -31,7 +31,7 @@ func TestPitfall_P54_AnyID(t *testing.T) {
 			id := strings.Trim(string(elastic.AppendString(nil, []byte(k))), `"`)
 			if i%2 == 0 {
 				for range 12 {
-					s.must("POST", "/"+l.index+"/_bulk", fmt.Sprintf(`{"index":{"_id":"%s"}}`+"\n"+`{"k":"%[1]s","v":"by hand","flinksink":{"topic":"orders","partition":0,"offset":%d,"incarnation":0}}`+"\n", id, i))
+					s.must("POST", "/"+l.index+"/_bulk", fmt.Sprintf(`{"index":{"_id":"%s"}}`+"\n"+`{"k":"%[1]s","v":"by hand","flinksink":{"at":"orders/0/%d/0"}}`+"\n", id, i))
 				}
 			} else {
 				for range 20 {
@@ -62,7 +62,7 @@ func TestPitfall_P54_DeleteEdited(t *testing.T) {
 		l.open(1, 0, false)
 		l.must(l.checkpoint(at(0, ins, 1, "a"), at(1, ins, 2, "a")))
 		for range 9 {
-			s.must("PUT", "/"+l.index+"/_doc/1", `{"id":1,"v":"by hand","flinksink":{"topic":"orders","partition":0,"offset":0,"incarnation":0}}`)
+			s.must("PUT", "/"+l.index+"/_doc/1", `{"id":1,"v":"by hand","flinksink":{"at":"orders/0/0/0"}}`)
 		}
 		l.must(l.checkpoint(at(3, del, 1, "a")))
 		l.expect(map[string]string{"2": `{"id":2,"v":"a"}`})
@@ -157,7 +157,7 @@ func TestHangs(t *testing.T) {
 	l.open(1, 0, false)
 	l.must(l.checkpoint(at(0, ins, 1, "a")))
 	for range 9 {
-		s.must("PUT", "/"+l.index+"/_doc/1", `{"id":1,"v":"by hand","flinksink":{"topic":"orders","partition":0,"offset":0,"incarnation":0}}`)
+		s.must("PUT", "/"+l.index+"/_doc/1", `{"id":1,"v":"by hand","flinksink":{"at":"orders/0/0/0"}}`)
 	}
 	h.left.Store(2) // the bulk, and then the write by sequence number
 	l.must(l.write(at(3, upd, 1, "b")))

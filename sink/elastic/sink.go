@@ -36,7 +36,7 @@ func (s *Sink) Guarantee() sink.Guarantee {
 		Cure:    "readers that need whole checkpoints read from a sink that is exactly once",
 	}
 	if s.o.Deletes == Hard {
-		g.Weakest = "the server forgets the version of a deleted document after index.gc_deletes or when a shard restarts: a change that is late by more could bring it back"
+		g.Weakest = "the server forgets the version of a deleted document after index.gc_deletes or when a shard restarts: a change that is late can bring it back, until its delete is sent again two minutes later"
 		g.Cure = "Options.Deletes: Tombstone"
 	}
 	return g
@@ -53,7 +53,7 @@ func (s *Sink) String() string {
 // Lane returns the committer of one lane. What can be told without the server is checked here, the rest by Open, which is where a server that
 // is away is ErrTransient.
 func (s *Sink) Lane(_ context.Context, l sink.Lane) (sink.Committer, error) {
-	c := &committer{s: s, lane: l}
+	c := &committer{s: s, lane: l, breaker: newBreaker(s.o.Pressed, s.o.BulkActions), firstPause: firstPause, over: make(chan struct{}, 1)}
 	for i, t := range l.Tables {
 		p, err := s.plan(t)
 		if err != nil {

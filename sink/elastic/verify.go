@@ -1,7 +1,6 @@
 package elastic
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,9 +27,11 @@ type view struct {
 	r      sink.ViewRequest
 	plan   *plan
 	c      *committer // writes documents
-	pit    string     // "": none is open
+	pit    pit
 	topics map[string]bool
 	moving map[string]struct{} // keys
+	there  map[string]bool     // indexes that the name stands for
+	marked map[string]bool     // those of them that the bridge began
 	buf    []byte
 }
 
@@ -71,8 +72,6 @@ func (v *view) open(ctx context.Context) error {
 		return configf("%w", err)
 	case p.keyless:
 		return configf("table %q has no key, so no row of it can be found: compare the number of documents, or load the topic into another index", v.r.Table.Name)
-	case p.naming != nil && p.naming.moves:
-		return configf("the names of indexes are made of columns outside the key, so nobody can tell from a document where the row is now: it cannot be compared")
 	case v.r.Positions == nil:
 		return configf("an index holds no positions: name the store of the bridge in Options.Store")
 	case v.r.Incarnation > maxIncarnation:
@@ -83,35 +82,32 @@ func (v *view) open(ctx context.Context) error {
 		return err
 	}
 	if len(all) == 0 {
-		return configf("there is no index %s", p.index)
+		return configf("there is no index %s: nothing was written yet, or New names another one", p.index)
+	}
+	if p.naming == nil {
+		if err := v.s.single(p.index, all); err != nil {
+			return err
+		}
 	}
 	v.plan = p
-	v.c = &committer{s: v.s, incarnation: v.r.Incarnation, topicIDs: make(map[string]string), metaName: append(appendString(nil, []byte(v.s.o.Meta)), ':')}
+	v.c = &committer{s: v.s, lane: sink.Lane{Bridge: v.r.Bridge, Sink: v.r.Sink}, incarnation: v.r.Incarnation, topicIDs: make(map[string]string), metaName: append(appendString(nil, []byte(v.s.o.Meta)), ':')}
 	v.c.learn(v.r.Positions)
+	v.there, v.marked = make(map[string]bool), make(map[string]bool)
+	for name, l := range all {
+		v.there[name] = true
+		if _, ok := l.Mappings.Meta[v.c.mark()]; ok {
+			v.marked[name] = true
+		}
+	}
+	p.known, p.touched = make(map[string]*target), make(map[string]bool)
 	for _, at := range v.r.Positions {
 		v.topics[at.Topic] = true
 	}
 	if err := v.s.refresh(ctx, p.index); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, v.s.o.RequestTimeout)
-	defer cancel()
-	res, err := esapi.OpenPointInTimeRequest{Index: []string{p.index}, KeepAlive: pitKeepAlive}.Do(ctx, v.s.client)
-	if err != nil {
-		return transientf("%w", hide(err))
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return refusedCall("open a point in time of index "+p.index, res)
-	}
-	var answer struct {
-		ID string `json:"id"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer); err != nil || answer.ID == "" {
-		return transientf("the answer to a request for a point in time cannot be read")
-	}
-	v.pit = answer.ID
-	return nil
+	v.pit, err = v.s.openPIT(ctx, p.index)
+	return err
 }
 
 // Cut implements [sink.View].
@@ -199,16 +195,20 @@ func (v *view) comparePage(ctx context.Context, changes []changelog.Change) (out
 	if err != nil {
 		return nil, err
 	}
-	docs, err := v.search(ctx, `"query":{"ids":{"values":`+string(values)+`}}`, "")
-	if err != nil {
-		return nil, err
-	}
-	if len(docs) == viewPage {
-		return nil, configf("documents of one id lie in several indexes that %s stands for: name one of them", v.plan.index)
-	}
-	found := make(map[string]*document, len(docs))
-	for i := range docs {
-		found[v.key(docs[i].Index, docs[i].ID)] = &docs[i]
+	// Where rows name their indexes one id may have a document in each: a tombstone where a row was before it moved, or another row.
+	found := make(map[string]*document, len(ids))
+	for after := ""; ; {
+		docs, err := v.search(ctx, `"query":{"ids":{"values":`+string(values)+`}}`, after)
+		if err != nil {
+			return nil, err
+		}
+		for i := range docs {
+			found[v.key(docs[i].Index, docs[i].ID)] = &docs[i]
+		}
+		if len(docs) < viewPage {
+			break
+		}
+		after = `,"search_after":` + string(docs[len(docs)-1].Sort)
 	}
 	for i := range changes {
 		d := sink.Difference{Change: changes[i]}
@@ -249,11 +249,11 @@ func (v *view) comparePage(ctx context.Context, changes []changelog.Change) (out
 func (v *view) search(ctx context.Context, query, more string) ([]document, error) {
 	ctx, cancel := context.WithTimeout(ctx, v.s.o.RequestTimeout)
 	defer cancel()
-	pit, err := json.Marshal(v.pit)
+	pit, err := json.Marshal(v.pit.id)
 	if err != nil {
 		return nil, err
 	}
-	body := fmt.Sprintf(`{"size":%d,%s,"pit":{"id":%s,"keep_alive":"%s"},"sort":[{"_shard_doc":"asc"}],"track_total_hits":false,"version":true,"seq_no_primary_term":true%s}`, viewPage, query, pit, pitKeepAlive, more)
+	body := fmt.Sprintf(`{"size":%d,%s,"pit":{"id":%s,"keep_alive":"%s"},"sort":%s,"track_total_hits":false,"version":true,"seq_no_primary_term":true%s}`, viewPage, query, pit, pitKeepAlive, v.pit.order(), more)
 	res, err := esapi.SearchRequest{Body: strings.NewReader(body)}.Do(ctx, v.s.client)
 	if err != nil {
 		return nil, transientf("%w", hide(err))
@@ -280,7 +280,7 @@ func (v *view) search(ctx context.Context, query, more string) ([]document, erro
 		return nil, transientf("%d shards of index %s did not answer a search", answer.Failed.N, v.plan.index)
 	}
 	if answer.PIT != "" {
-		v.pit = answer.PIT
+		v.pit.id = answer.PIT
 	}
 	return answer.Hits.Hits, nil
 }
@@ -305,7 +305,7 @@ func (v *view) Extra(ctx context.Context, pass sink.ViewPass, found func([]sink.
 			}
 			diff := sink.Difference{Kind: sink.Extra, Seen: v.seen(d)}
 			if v.r.Keys {
-				diff.Key = d.ID
+				diff.Key = key
 			}
 			page = append(page, diff)
 		}
@@ -321,32 +321,24 @@ func (v *view) Extra(ctx context.Context, pass sink.ViewPass, found func([]sink.
 	}
 }
 
-// ours reports whether a document is of this table as far as one can tell: one without a mark of where it came from was put there by hand.
+// ours reports whether a document is of this table as far as one can tell: one without a mark of where it came from was put there by hand. A pattern that is made
+// of a name with columns in it may find indexes of somebody else, too: there only what says that it is ours is.
 func (v *view) ours(d *document) bool {
 	if !strings.HasPrefix(d.ID, v.s.o.IDPrefix) {
 		return false
 	}
-	var meta struct {
-		Topic string `json:"topic"`
+	strange := v.plan.naming != nil && !v.marked[d.Index]
+	if strange && len(v.marked) > 0 {
+		return false
 	}
-	if json.Unmarshal(d.Source[v.s.o.Meta], &meta) != nil || meta.Topic == "" {
-		return true
+	var f from
+	if json.Unmarshal(d.Source[v.s.o.Meta], &f) == nil {
+		if at, ok := f.origin(); ok {
+			return v.topics[at.topic]
+		}
 	}
-	return v.topics[meta.Topic]
+	return !strange
 }
 
 // Close implements [sink.View].
-func (v *view) Close(ctx context.Context) error {
-	if v.pit == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.s.o.RequestTimeout)
-	defer cancel()
-	body, err := json.Marshal(map[string]string{"id": v.pit})
-	if err != nil {
-		return err
-	}
-	v.pit = ""
-	res, err := esapi.ClosePointInTimeRequest{Body: bytes.NewReader(body)}.Do(ctx, v.s.client)
-	return check("close a point in time", res, err, 404)
-}
+func (v *view) Close(ctx context.Context) error { return v.s.closePIT(ctx, &v.pit) }

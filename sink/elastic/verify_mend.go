@@ -43,6 +43,12 @@ func (v *view) mendPage(ctx context.Context, ds []sink.Difference) (m sink.Mende
 			m.Changed++
 			continue
 		}
+		if was.index != "" && !v.there[was.index] { // rather than have the server guess a mapping
+			if err := v.c.openTarget(ctx, v.plan, was.index); err != nil {
+				return m, err
+			}
+			v.there[was.index], v.marked[was.index] = true, true
+		}
 		line, refused := v.appendMend(body, d, was)
 		if refused != nil {
 			m.Refused++

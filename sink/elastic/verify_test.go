@@ -128,12 +128,12 @@ func TestVerify_PlantedDifferences(t *testing.T) {
 				_, lines, _ := c.view(23)
 				c.want("of an intact index", lines, nil)
 
-				c.edit("1", `{"v":"by hand"}`)                                                       // a higher version, the mark as it was
-				s.must("PUT", "/"+c.index+"/_doc/2", `{"id":2,"v":"by hand, without the mark"}`)     // and one without
-				s.must("PUT", "/"+c.index+"/_doc/77", `{"id":77,"v":"extra"}`)                       // not of the topic
-				s.must("PUT", "/"+c.index+"/_doc/7", `{"id":7,"v":"back"}`)                          // deleted in the topic
-				s.must("DELETE", "/"+c.index+"/_doc/3", "")                                          // leaves a version behind
-				s.must("PUT", "/"+c.index+"/_doc/78", `{"id":78,"flinksink":{"topic":"elsewhere"}}`) // of another topic: not ours
+				c.edit("1", `{"v":"by hand"}`)                                                          // a higher version, the mark as it was
+				s.must("PUT", "/"+c.index+"/_doc/2", `{"id":2,"v":"by hand, without the mark"}`)        // and one without
+				s.must("PUT", "/"+c.index+"/_doc/77", `{"id":77,"v":"extra"}`)                          // not of the topic
+				s.must("PUT", "/"+c.index+"/_doc/7", `{"id":7,"v":"back"}`)                             // deleted in the topic
+				s.must("DELETE", "/"+c.index+"/_doc/3", "")                                             // leaves a version behind
+				s.must("PUT", "/"+c.index+"/_doc/78", `{"id":78,"flinksink":{"at":"elsewhere/0/0/0"}}`) // of another topic: not ours
 				want := []string{"extra 7", "extra 77", "missing 3@3", "stale 1@1", "stale 2@2"}
 				v, lines, ds := c.view(23)
 				c.want("planted", lines, want)

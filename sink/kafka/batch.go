@@ -22,7 +22,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // batch is a run of records for one partition, until it is sent.
 type batch struct {
 	place
-	records     []byte
+	records     []byte // behind room for the batch's header, so that it is sent as it lies; empty without records
 	n           int32
 	first, last int64 // timestamps
 	from        []origin
@@ -41,7 +41,7 @@ type origin struct {
 const originSize = 40
 
 // size is what the batch takes without compression.
-func (b *batch) size() int { return batchHeader + len(b.records) }
+func (b *batch) size() int { return max(len(b.records), batchHeader) }
 
 // recordSize is what a record takes at most.
 func recordSize(r *changelog.Record) int {
@@ -55,6 +55,7 @@ func recordSize(r *changelog.Record) int {
 func (b *batch) append(r *changelog.Record, from origin) {
 	if b.n == 0 {
 		b.first, b.last = r.Timestamp, r.Timestamp
+		b.records = append(b.records[:0], make([]byte, batchHeader)...)
 	}
 	b.last = max(b.last, r.Timestamp)
 	b.records = appendRecord(b.records, r, r.Timestamp-b.first, b.n)
@@ -107,30 +108,29 @@ func varintLen(v int64) int {
 	return n
 }
 
-// encode returns the batch as a produce request holds it.
+// encode returns the batch as a produce request holds it. Without compression that is the batch's own memory, which changes no more before the batch has arrived.
 func (b *batch) encode(p producer, c kgo.Compressor) []byte {
-	records, codec := b.records, kgo.CompressionCodecType(0)
+	out, codec := b.records, kgo.CompressionCodecType(0)
 	if c != nil {
 		var buf bytes.Buffer
-		if small, with := c.Compress(&buf, b.records); with > 0 && len(small) < len(records) {
-			records, codec = small, with
+		if small, with := c.Compress(&buf, b.records[batchHeader:]); with > 0 && len(small) < len(b.records)-batchHeader {
+			out, codec = append(make([]byte, batchHeader, batchHeader+len(small)), small...), with
 		}
 	}
-	out := make([]byte, 0, batchHeader+len(records))
-	out = binary.BigEndian.AppendUint64(out, 0)                                   // first offset
-	out = binary.BigEndian.AppendUint32(out, uint32(batchHeader-12+len(records))) // length of what follows
-	out = binary.BigEndian.AppendUint32(out, 1<<32-1)                             // leader epoch: -1
-	out = append(out, 2)                                                          // magic
-	out = binary.BigEndian.AppendUint32(out, 0)                                   // checksum, below
-	out = binary.BigEndian.AppendUint16(out, 1<<4|uint16(codec))                  // transactional
-	out = binary.BigEndian.AppendUint32(out, uint32(b.n-1))
-	out = binary.BigEndian.AppendUint64(out, uint64(b.first))
-	out = binary.BigEndian.AppendUint64(out, uint64(b.last))
-	out = binary.BigEndian.AppendUint64(out, uint64(p.pid))
-	out = binary.BigEndian.AppendUint16(out, uint16(p.epoch))
-	out = binary.BigEndian.AppendUint32(out, uint32(b.sequence))
-	out = binary.BigEndian.AppendUint32(out, uint32(b.n))
-	out = append(out, records...)
+	h := out[:0]
+	h = binary.BigEndian.AppendUint64(h, 0)                   // first offset
+	h = binary.BigEndian.AppendUint32(h, uint32(len(out)-12)) // length of what follows
+	h = binary.BigEndian.AppendUint32(h, 1<<32-1)             // leader epoch: -1
+	h = append(h, 2)                                          // magic
+	h = binary.BigEndian.AppendUint32(h, 0)                   // checksum, below
+	h = binary.BigEndian.AppendUint16(h, 1<<4|uint16(codec))  // transactional
+	h = binary.BigEndian.AppendUint32(h, uint32(b.n-1))
+	h = binary.BigEndian.AppendUint64(h, uint64(b.first))
+	h = binary.BigEndian.AppendUint64(h, uint64(b.last))
+	h = binary.BigEndian.AppendUint64(h, uint64(p.pid))
+	h = binary.BigEndian.AppendUint16(h, uint16(p.epoch))
+	h = binary.BigEndian.AppendUint32(h, uint32(b.sequence))
+	binary.BigEndian.AppendUint32(h, uint32(b.n))
 	binary.BigEndian.PutUint32(out[17:], crc32.Checksum(out[21:], castagnoli))
 	return out
 }
@@ -139,7 +139,7 @@ func (b *batch) encode(p producer, c kgo.Compressor) []byte {
 // sequence.
 func (b *batch) split() []*batch {
 	var out []*batch
-	rest := b.records
+	rest := b.records[batchHeader:]
 	for i := range b.from {
 		n, w := binary.Varint(rest)
 		record := rest[w : w+int(n)]
@@ -150,7 +150,7 @@ func (b *batch) split() []*batch {
 		_, w = binary.Varint(body)
 		body = body[w:]
 		one := &batch{place: b.place, n: 1, first: b.first + delta, last: b.first + delta, from: b.from[i : i+1], sequence: -1, parted: true}
-		one.records = binary.AppendVarint(one.records, int64(3+len(body)))
+		one.records = binary.AppendVarint(make([]byte, batchHeader, batchHeader+8+len(body)), int64(3+len(body)))
 		one.records = append(one.records, 0, 0, 0)
 		one.records = append(one.records, body...)
 		out = append(out, one)

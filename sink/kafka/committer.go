@@ -13,9 +13,10 @@ import (
 )
 
 var (
-	_ sink.Committer    = (*committer)(nil)
-	_ sink.Spiller      = (*committer)(nil)
-	_ sink.StoreOfferer = (*committer)(nil)
+	_ sink.Committer     = (*committer)(nil)
+	_ sink.Spiller       = (*committer)(nil)
+	_ sink.OriginalTaker = (*committer)(nil)
+	_ sink.StoreOfferer  = (*committer)(nil)
 )
 
 // committer is one lane's side of a Sink. It is used by one goroutine at a time.
@@ -51,6 +52,7 @@ func (s *Sink) Lane(_ context.Context, l sink.Lane) (sink.Committer, error) {
 		if err != nil {
 			return nil, c.fail("lane", sink.ErrConfig, err)
 		}
+		e.handsOn, _ = s.HandsOn(t)
 		c.encoders[t] = e
 	}
 	keeps := s.o.DeadLetterTopic != ""

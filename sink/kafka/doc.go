@@ -38,6 +38,17 @@
 // does. So a receipt (id, producer id, epoch, and the last offset in each partition) names one transaction, and a Commit that comes again never commits a
 // later one. What became of a transaction is read where it stands: see the argument in evidence.go.
 //
+// # Values that are handed on
+//
+// Where source and target are encoded alike (the value's format with its options, and the columns in it: see [Sink.HandsOn]), and nothing but the decoder was at a
+// change, the bytes of its value go into the target as they came, in formats that can tell whether that is right: json, debezium-json, canal-json, maxwell-json and
+// ogg-json. The bridge logs it at its start. Every message is still decoded and checked, and what is set aside or refused is so as before. Only a message whose rows are all
+// that it says is handed on: one with a member that is no column of the table is encoded anew, so that what a CREATE TABLE leaves out is not in the target. An update that
+// is one message in the source stays one; encoded anew it is two, as Flink writes it. Either way the target's readers have the same changelog.
+//
+// Keys are always encoded, so that a key has one form and one partition, and timestamps and headers are those of the target's METADATA columns, else the time
+// of writing and none. Options.EncodeAnew switches it off.
+//
 // # Loss
 //
 // TwoPhase depends on the broker's patience: what was decided and is not committed within Options.TransactionTimeout is aborted by the broker. That is
@@ -62,5 +73,4 @@
 // # Not covered
 //
 // One sink writes one table into one topic. Rows are whole: a change with a column that was not sent (Unchanged) is ErrRejected.
-// Records are encoded anew, also where source and target have the same encoding.
 package kafka

@@ -8,19 +8,23 @@ import (
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format"
 	"github.com/flinksink/flinksink/sink"
 )
 
 // encoder makes records of the changes of one source table, in the encoding of the target table. It is used by one goroutine.
 type encoder struct {
-	enc     changelog.Encoder
+	enc     *format.Encoder
 	source  *changelog.Table
 	columns []int // of the source, by column of the target; -1: NULL
+	aligned bool  // the rows of both have the same columns in the same places, but for such as are not written
+	handsOn bool  // values of the source are handed on, see the file handon.go
 	key     []int // of the source
 	upsert  bool  // the target holds one record a key: an update is its new row, a delete a null value
 	grow    bool  // the target takes inserts only
 
 	row        changelog.Row
+	mine       changelog.Change // of the target's columns
 	record     changelog.Record
 	keep       [2][]byte // memory of the record's key and value
 	held       *heldBack
@@ -37,15 +41,17 @@ type heldBack struct {
 }
 
 // newEncoder matches the columns of source and target by their names.
-func newEncoder(enc changelog.Encoder, source *changelog.Table, upsert bool, now func() time.Time) (*encoder, error) {
+func newEncoder(enc *format.Encoder, source *changelog.Table, upsert bool, now func() time.Time) (*encoder, error) {
 	to := enc.Table()
 	e := &encoder{enc: enc, source: source, upsert: upsert, grow: to.Mode == changelog.Append && !upsert, key: source.Schema.Key, now: now}
 	e.columns, e.row = make([]int, len(to.Schema.Columns)), make(changelog.Row, len(to.Schema.Columns))
+	e.aligned = len(to.Schema.Columns) == len(source.Schema.Columns)
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	for i, c := range to.Schema.Columns {
 		j := source.Schema.Index(c.Name)
 		e.columns[i] = j
+		e.aligned = e.aligned && (j == i || c.Virtual)
 		switch {
 		case c.Virtual, j < 0 && c.Metadata != "":
 			e.columns[i] = -1
@@ -104,7 +110,8 @@ func keyNames(s *changelog.Schema) string {
 // A -U says nothing to an upsert topic if the next change is the +U of its key; else the key is gone, or moved, and it is a delete.
 func (e *encoder) encode(b *changelog.Batch, emit func(r *changelog.Record, from origin) error) error {
 	e.stamp = 0
-	for i := range b.Changes {
+	original := 0
+	for i := 0; i < len(b.Changes); i++ {
 		c := &b.Changes[i]
 		if len(c.Row) != len(e.source.Schema.Columns) {
 			return e.rejected(c, errors.New("the row does not have the columns of its table"))
@@ -112,8 +119,25 @@ func (e *encoder) encode(b *changelog.Batch, emit func(r *changelog.Record, from
 		if err := e.release(c, emit); err != nil {
 			return err
 		}
+		if e.handsOn {
+			n, err := e.handOn(b, i, &original)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				from := originOf(c)
+				if n > 1 {
+					from.index = -1 // the record is all of the message
+				}
+				if err := emit(&e.record, from); err != nil {
+					return err
+				}
+				i += n - 1
+				continue
+			}
+		}
 		if e.upsert && c.Kind == changelog.UpdateBefore {
-			if err := e.make(c); err != nil {
+			if err := e.make(c, false); err != nil {
 				return err
 			}
 			r := changelog.Record{Key: bytes.Clone(e.record.Key), Timestamp: e.record.Timestamp} // the batch may be gone when it is written
@@ -123,7 +147,7 @@ func (e *encoder) encode(b *changelog.Batch, emit func(r *changelog.Record, from
 			e.held = &heldBack{key: changelog.AppendKey(nil, e.source.Schema, c.Row), record: r, from: originOf(c)}
 			continue
 		}
-		if err := e.make(c); err != nil {
+		if err := e.make(c, false); err != nil {
 			return err
 		}
 		if err := emit(&e.record, originOf(c)); err != nil {
@@ -153,19 +177,18 @@ func (e *encoder) drop() { e.held = nil }
 
 func originOf(c *changelog.Change) origin { return origin{c.Partition, c.Offset, c.Index} }
 
-// make makes the record of one change, in memory that is used again.
-func (e *encoder) make(c *changelog.Change) error {
+// make makes the record of one change, in memory that is used again. around leaves the value to the caller.
+func (e *encoder) make(c *changelog.Change, around bool) error {
 	takes := !c.Kind.Adds() && e.upsert // only the key is written
 	for i, j := range e.columns {
-		e.row[i] = changelog.Value{}
-		if j < 0 {
+		switch {
+		case j >= 0 && !c.Row[j].IsUnchanged():
+			if !e.aligned {
+				e.row[i] = c.Row[j]
+			}
 			continue
-		}
-		if v := c.Row[j]; !v.IsUnchanged() {
-			e.row[i] = v
-			continue
-		}
-		if takes && !e.isKey(j) {
+		case j < 0, takes && !e.isKey(j):
+			e.row[i] = changelog.Value{}
 			continue
 		}
 		return e.rejected(c, fmt.Errorf("column %q was not sent by its source, and a record of the topic holds whole rows: have the source send it (REPLICA IDENTITY FULL)", e.source.Schema.Columns[j].Name))
@@ -173,11 +196,25 @@ func (e *encoder) make(c *changelog.Change) error {
 	if e.grow && c.Kind != changelog.Insert {
 		return e.rejected(c, fmt.Errorf("the topic takes inserts only, and the change is a %s: use 'connector' = 'upsert-kafka', or a format with kinds", c.Kind))
 	}
-	mine := *c
-	mine.Row = e.row
+	if !e.aligned {
+		e.mine = *c
+		e.mine.Row = e.row
+		c = &e.mine
+	}
+	return e.write(c, around)
+}
+
+// write makes the record of a change of the target's columns.
+func (e *encoder) write(c *changelog.Change, around bool) error {
 	r := &e.record
-	*r = changelog.Record{Key: e.keep[0][:0], Value: e.keep[1][:0], Timestamp: -1}
-	if err := e.enc.Encode(r, &mine); err != nil {
+	r.Key, r.Value, r.Headers, r.Timestamp = e.keep[0][:0], e.keep[1][:0], nil, -1
+	var err error
+	if around {
+		err = e.enc.EncodeAround(r, c)
+	} else {
+		err = e.enc.Encode(r, c)
+	}
+	if err != nil {
 		var away *changelog.UnavailableError
 		if errors.As(err, &away) {
 			return &sink.Error{Class: sink.ErrTransient, Err: err}

@@ -26,7 +26,7 @@ func source(mode changelog.Mode, key bool) *changelog.Table {
 	return &changelog.Table{Name: "source", Schema: s, Mode: mode}
 }
 
-func targetEncoder(t *testing.T, columns, with string) (changelog.Encoder, bool) {
+func targetEncoder(t *testing.T, columns, with string) (*format.Encoder, bool) {
 	t.Helper()
 	table, err := ddl.Find("CREATE TABLE target ("+columns+") WITH ('topic' = 't', 'properties.bootstrap.servers' = 'x', "+with+")", "")
 	if err != nil {

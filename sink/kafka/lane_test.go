@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -69,7 +70,11 @@ func (w *world) laneOn(cl *kgo.Client) (*sinktest.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Lane(context.Background(), sink.Lane{Bridge: sinktest.Bridge, Sink: sinktest.SinkName, Tables: []*changelog.Table{w.topic.Table}})
+	on, err := withOriginals(s, w.target(w.topic.Table).table, new(atomic.Int64)) // so what processes leave behind is of both kinds: the suite's clients encode
+	if err != nil {
+		return nil, err
+	}
+	c, err := on.Lane(context.Background(), sink.Lane{Bridge: sinktest.Bridge, Sink: sinktest.SinkName, Tables: []*changelog.Table{w.topic.Table}})
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,10 @@ type Options struct {
 	// longer is an ErrConfig. Defaults to 0: not checked.
 	MaxDowntime time.Duration
 
+	// EncodeAnew encodes every value, also where source and target are encoded alike. Otherwise such values are handed on as they came, see
+	// [Sink.HandsOn]: they say the same, but are spelt as the source's writer spelt them. Defaults to false.
+	EncodeAnew bool
+
 	// Compression of what is written. Defaults to none, as in Flink's sink.
 	Compression []kgo.CompressionCodec
 
@@ -110,7 +114,7 @@ func (o *Options) complete() (Options, error) {
 type Sink struct {
 	c          *cluster
 	o          Options
-	encoder    changelog.Encoder
+	encoder    *format.Encoder
 	topic      string
 	upsert     bool
 	own        bool // InTransaction

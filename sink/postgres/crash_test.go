@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/postgres"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -85,14 +88,18 @@ func TestCrash_EveryMessage(t *testing.T) {
 
 // crashAt reports whether the nth message was sent at all.
 func crashAt(t *testing.T, n int, f fault) bool {
-	e := newEnv(t)
-	tb := e.keyed()
-	w := &wire{fault: func(i int, _ []byte) fault {
+	return crash(t, &wire{fault: func(i int, _ []byte) fault {
 		if i == n {
 			return f
 		}
 		return none
-	}}
+	}})
+}
+
+// crash reports whether the fault of w happened.
+func crash(t *testing.T, w *wire) bool {
+	e := newEnv(t)
+	tb := e.keyed()
 	err := e.twoCheckpoints(e.pool(w.through), tb)
 	e.agrees2(fmt.Sprint("after ", err))
 	if !w.hit {
@@ -112,6 +119,44 @@ func crashAt(t *testing.T, n int, f fault) bool {
 		t.Errorf("the successor ended at %d", next.at)
 	}
 	return true
+}
+
+// The connection breaks after any byte, of what a lane sends and of what it is answered, in each mode: some of them, each time others. The name of a subtest
+// tells the byte.
+func TestCrash_AnyByte(t *testing.T) {
+	newEnv(t) // skips where there is no server
+	some := 4
+	if os.Getenv("FLINKSINK_LONG") != "" {
+		some = 60
+	}
+	for _, m := range []postgres.Mode{postgres.InTransaction, postgres.Prepared, postgres.Staged} {
+		again := func(t *testing.T, way, at int) (w *wire, hit bool) {
+			w = &wire{}
+			arm := func() {
+				w.bytes = [2]int{}
+				w.cutAt[way] = at
+			}
+			if m == postgres.InTransaction {
+				arm()
+				return w, crash(t, w)
+			}
+			return w, crashOfReceipt(t, m, w, arm)
+		}
+		var whole *wire
+		if !t.Run(m.String(), func(t *testing.T) { whole, _ = again(t, toServer, 0) }) {
+			return
+		}
+		for way, name := range []string{"to the server", "from the server"} {
+			for range some {
+				at := 1 + rand.IntN(max(1, whole.bytes[way]))
+				t.Run(fmt.Sprintf("%v/%s/%d of %d", m, name, at, whole.bytes[way]), func(t *testing.T) {
+					if _, hit := again(t, way, at); !hit && at < whole.bytes[way]*9/10 { // the number of bytes differs a little each time
+						t.Error("it was not reached")
+					}
+				})
+			}
+		}
+	}
 }
 
 // agrees2 is agrees where the tables may not be there yet.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,13 +19,17 @@ import (
 
 const dsnVariable = "FLINKSINK_POSTGRES"
 
+// pooledVariable has all tests go through the pooler of poolerVariable, but for what their administrator does.
+const pooledVariable = "FLINKSINK_POOLED"
+
 // env is a schema of its own on the real server, for tables and for the sink's own, which do not collide with other tests'.
 type env struct {
 	t      testing.TB
 	schema string // of target tables, first in the search_path
 	own    string // of the sink's tables
 	admin  *pgxpool.Pool
-	where  string // what a reader adds to tell the rows of a table with a key that are deleted
+	roles  map[string]string // by the settings of the connections that they are for
+	where  string            // what a reader adds to tell the rows of a table with a key that are deleted
 }
 
 var schemas atomic.Int64
@@ -36,12 +41,16 @@ func newEnv(t testing.TB) *env {
 		t.Skipf("%s is not set: it names a Postgres server that tests may fill, e.g. postgres://postgres@127.0.0.1:5432/postgres; ./test starts one", dsnVariable)
 	}
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
-	e := &env{t: t, schema: name, own: name + "_own"}
-	e.admin = e.pool(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = "off" })
+	e := &env{t: t, schema: name, own: name + "_own", roles: map[string]string{}}
+	e.admin = e.direct(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = "off" })
 	e.exec("CREATE SCHEMA " + e.schema)
 	t.Cleanup(func() {
 		e.exec("DROP SCHEMA IF EXISTS " + e.schema + " CASCADE")
 		e.exec("DROP SCHEMA IF EXISTS " + e.own + " CASCADE")
+		for _, role := range e.roles {
+			e.exec("DROP OWNED BY " + role)
+			e.exec("DROP ROLE " + role)
+		}
 	})
 	return e
 }
@@ -54,8 +63,76 @@ func (e *env) live(t *changelog.Table) string {
 	return t.Name + e.where
 }
 
-// pool returns a pool that change may alter before it connects.
+// pool returns a pool that change may alter before it connects. It goes through the pooler where pooledVariable is set.
 func (e *env) pool(change func(*pgxpool.Config)) *pgxpool.Pool {
+	if os.Getenv(pooledVariable) != "" {
+		return e.pooled(change)
+	}
+	return e.direct(change)
+}
+
+// notPooled skips a test that goes through the pooler.
+func (e *env) notPooled(why string) {
+	e.t.Helper()
+	if os.Getenv(pooledVariable) != "" {
+		e.t.Skip("through a pooler " + why)
+	}
+}
+
+// pooled returns a pool of connections to the pooler. It refuses settings of a session, so they are those of the role.
+func (e *env) pooled(change func(*pgxpool.Config)) *pgxpool.Pool {
+	e.t.Helper()
+	c, err := pgxpool.ParseConfig(os.Getenv(poolerVariable))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	user := c.ConnConfig.User
+	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	c.ConnConfig.RuntimeParams["search_path"] = e.schema
+	c.MaxConns = 4
+	if change != nil {
+		change(c)
+	}
+	if c.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		e.t.Skip("statements by name do not go through the pooler")
+	}
+	set := map[string]string{}
+	for k, v := range c.ConnConfig.RuntimeParams {
+		if !slices.Contains([]string{"application_name", "client_encoding", "datestyle", "timezone", "standard_conforming_strings"}, strings.ToLower(k)) {
+			set[k] = v
+			delete(c.ConnConfig.RuntimeParams, k)
+		}
+	}
+	role := c.ConnConfig.User
+	if role == user {
+		settings := fmt.Sprint(set)
+		role = e.roles[settings]
+		if role == "" {
+			role = fmt.Sprintf("%s_pooled_%d", e.schema, len(e.roles))
+			e.exec("CREATE ROLE " + role + " LOGIN SUPERUSER")
+			e.roles[settings] = role
+		}
+		c.ConnConfig.User = role
+	}
+	if e.one("SELECT count(*) FROM pg_roles WHERE rolname = $1", role) == "0" {
+		clear(set) // it is wanted to be of no use
+	}
+	for k, v := range set {
+		if k != "search_path" || v == "" { // which is a list of names
+			v = "'" + v + "'"
+		}
+		e.exec(fmt.Sprintf("ALTER ROLE %s SET %s = %s", role, k, v))
+	}
+	p, err := pgxpool.NewWithConfig(e.t.Context(), c)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(p.Close)
+	return p
+}
+
+// direct returns a pool that goes past the pooler.
+func (e *env) direct(change func(*pgxpool.Config)) *pgxpool.Pool {
 	e.t.Helper()
 	c, err := pgxpool.ParseConfig(os.Getenv(dsnVariable))
 	if err != nil {

@@ -50,6 +50,9 @@ func harnessValues(ctx context.Context, e *env, t *changelog.Table) ([]changelog
 	})
 }
 
+// exactMicros is the microseconds of a column since 1970. Before Postgres 14 extract gave a double, which has no room for all of them at once.
+const exactMicros = "extract(epoch FROM date_trunc('second', v))::bigint * 1000000 + extract(microseconds FROM v)::bigint % 1000000"
+
 type scanner func(scan func(to any) error) (changelog.Value, error)
 
 // scalar scans a column that may be NULL, and makes a value of what it holds.
@@ -118,12 +121,12 @@ func typeReader(t *changelog.Type) (expr string, _ scanner) {
 		if t.Precision > 6 {
 			return "v", nanosText(changelog.TimestampValue)
 		}
-		return "(extract(epoch FROM v) * 1000000)::bigint", micros(changelog.TimestampValue)
+		return exactMicros, micros(changelog.TimestampValue)
 	case changelog.RootTimestampLTZ:
 		if t.Precision > 6 {
 			return "v", nanosText(changelog.TimestampLTZValue)
 		}
-		return "(extract(epoch FROM v) * 1000000)::bigint", micros(changelog.TimestampLTZValue)
+		return exactMicros, micros(changelog.TimestampLTZValue)
 	case changelog.RootIntervalYearMonth:
 		return "(extract(year FROM v) * 12 + extract(month FROM v))::bigint", plain(changelog.IntValue)
 	case changelog.RootIntervalDayTime:

@@ -200,7 +200,10 @@ func TestAudit_Rows(t *testing.T) {
 	if err != nil || len(all) != 4 {
 		t.Fatalf("%v, %v", all, err)
 	}
-	role := e.one("SELECT current_user")
+	var role string
+	if err := e.pool(nil).QueryRow(t.Context(), "SELECT current_user").Scan(&role); err != nil {
+		t.Fatal(err)
+	}
 	for i, want := range []string{"reset orders/0 0 none  []", "reset orders/1 3 none  []", "set orders/0 20 0 again, please [2]", "set orders/1 14 3 again, please [2]"} {
 		a := all[i]
 		offset := func(p *changelog.Position) string {

@@ -214,6 +214,7 @@ func TestLane_IdleConnectionDropped(t *testing.T) {
 func TestLane_ServerTurnsReadOnly(t *testing.T) {
 	for _, step := range []string{"Acquire", "Write", "Save"} {
 		e := newEnv(t)
+		e.notPooled("a session with the pooler is none with a server")
 		tb := e.keyed()
 		p := e.pool(func(c *pgxpool.Config) { c.MaxConns = 1 })
 		w := e.writer(p, e.options(), tb)

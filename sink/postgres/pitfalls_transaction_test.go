@@ -244,6 +244,7 @@ func TestSave_TimeoutAtCommit(t *testing.T) {
 // language; the calls that meet it say that they can be done again, and then they succeed (P50).
 func TestLane_CachedStatementAltered(t *testing.T) {
 	e := newEnv(t)
+	e.notPooled("no statement is cached")
 	tb := e.keyed()
 	w := e.writer(e.pool(func(c *pgxpool.Config) { c.MaxConns = 1 }), e.options(), tb)
 	ctx := t.Context()

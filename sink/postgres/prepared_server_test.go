@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +18,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ownServer starts a server of the test's own, and makes e one of it.
+// ownServer starts a server of the test's own, and makes e one of it. In long runs it is of the version of the server that tests are given, which may have
+// to be fetched.
 func ownServer(t *testing.T, settings map[string]string) (*server.Server, *env) {
 	t.Helper()
-	newEnv(t) // skips where there are no servers
-	srv, err := server.Start(t.Context(), server.Options{Own: true, Settings: settings, Log: t.Logf})
+	o := server.Options{Own: true, Settings: settings, Log: t.Logf}
+	given := newEnv(t) // skips where there are no servers
+	if os.Getenv("FLINKSINK_LONG") != "" {
+		o.Version = given.one("SELECT current_setting('server_version_num')::int / 10000")
+	}
+	srv, err := server.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +37,7 @@ func ownServer(t *testing.T, settings map[string]string) (*server.Server, *env) 
 		}
 	})
 	t.Setenv(dsnVariable, srv.DSN())
+	t.Setenv(pooledVariable, "") // the pooler is not in front of this one
 	name := fmt.Sprintf("own_%d", schemas.Add(1))
 	e := &env{t: t, schema: name, own: name + "_own"}
 	e.admin = e.pool(nil)

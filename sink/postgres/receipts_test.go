@@ -88,23 +88,30 @@ func TestCrash_EveryMessageOfReceipts(t *testing.T) {
 
 // crashOfReceiptAt reports whether the nth message after the lane's start was sent at all.
 func crashOfReceiptAt(t *testing.T, m postgres.Mode, n int, f fault) bool {
+	w := &wire{}
+	return crashOfReceipt(t, m, w, func() {
+		w.sent = 0
+		w.fault = func(i int, _ []byte) fault {
+			if i == n {
+				return f
+			}
+			return none
+		}
+	})
+}
+
+// crashOfReceipt reports whether the fault of w happened. arm is called after the lane's start.
+func crashOfReceipt(t *testing.T, m postgres.Mode, w *wire, arm func()) bool {
 	e := newEnv(t)
 	tb := e.keyed()
 	e.undo()
-	w := &wire{}
 	c, err := e.lane(e.pool(w.through), "", e.mode(m), tb)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close(context.Background()) })
 	w.mu.Lock()
-	w.sent = 0
-	w.fault = func(i int, _ []byte) fault {
-		if i == n {
-			return f
-		}
-		return none
-	}
+	arm()
 	w.mu.Unlock()
 	a := &writer{t: t, ctx: t.Context(), c: c, table: tb}
 	err = e.receiptCheckpoints(a)

@@ -79,6 +79,7 @@ func TestLane_Settings(t *testing.T) {
 // within a checkpoint.
 func TestLane_CredentialsOfThePool(t *testing.T) {
 	e := newEnv(t)
+	e.notPooled("the pooler asks for credentials, or nobody does")
 	tb := e.keyed()
 	role := e.schema + "_iam"
 	e.exec("CREATE ROLE " + role + " LOGIN SUPERUSER")
@@ -151,12 +152,14 @@ func TestLane_TLS(t *testing.T) {
 // room it passes. The trigger stands for the server; FLINKSINK_SMALL_DISK names a folder of the server on a disk of some megabytes, with which
 // the server does it itself.
 func TestWrite_NoResources(t *testing.T) {
-	for _, code := range []string{"53100", "53200", "53300"} {
+	for i, code := range []string{"53100", "53200", "53300"} {
+		m := []postgres.Mode{postgres.InTransaction, postgres.Prepared, postgres.Staged}[i]
 		for _, deferred := range []bool{false, true} {
 			e := newEnv(t)
+			e.undo()
 			tb := e.keyed()
 			e.exec(`CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '` + code + `'; END $$`)
-			w := e.writer(e.pool(nil), e.options(), tb)
+			w := e.writer(e.pool(nil), e.mode(m), tb)
 			w.put(w.history(3)...)
 			kind, when := "TRIGGER", ""
 			if deferred {
@@ -169,7 +172,7 @@ func TestWrite_NoResources(t *testing.T) {
 			}
 			var pe *pgconn.PgError
 			if sink.ClassOf(err) != sink.ErrTransient || !errors.As(err, &pe) || pe.Code != code {
-				t.Errorf("%s: %v", code, err)
+				t.Errorf("%s, %v: %v", code, m, err)
 			}
 			if got := e.one("SELECT next_offset FROM " + e.own + ".position"); got != "3" {
 				t.Errorf("%s: the position moved to %s", code, got)
@@ -187,6 +190,47 @@ func TestWrite_NoResources(t *testing.T) {
 	}
 }
 
+// The same once a checkpoint is decided: Commit is tried again, by the lane and by a successor, until there is room, and is neither lost nor rejected.
+func TestCommit_NoResources(t *testing.T) {
+	eachMode(t, func(t *testing.T, e *env, m postgres.Mode) {
+		tb := e.keyed()
+		e.exec(`CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$`)
+		w := e.writer(e.pool(nil), e.mode(m), tb)
+		w.put(w.history(3)...)
+		if err := errors.Join(w.writeTo(10), w.prepare()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.save(); err != nil {
+			t.Fatal(err)
+		}
+		if m == postgres.Prepared { // all is written, and its rows are locked
+			if err := w.c.Commit(t.Context(), w.receipt); err != nil {
+				t.Fatal(err)
+			}
+			e.agrees("committed")
+			return
+		}
+		e.exec("CREATE TRIGGER no_room AFTER INSERT OR UPDATE ON kv FOR EACH ROW EXECUTE FUNCTION no_room()")
+		next, err := e.lane(e.pool(nil), "", e.mode(m), tb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &writer{t: t, ctx: t.Context(), c: next, table: tb}
+		for what, err := range map[string]error{"Commit": w.c.Commit(t.Context(), w.receipt), "the successor": b.tryAcquire()} {
+			var pe *pgconn.PgError
+			if sink.ClassOf(err) != sink.ErrTransient || !errors.As(err, &pe) || pe.Code != "53100" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		e.exec("DROP TRIGGER no_room ON kv")
+		b.acquire()
+		e.agrees("with room again")
+		if b.from != 10 {
+			t.Errorf("the successor begins at %d", b.from)
+		}
+	})
+}
+
 func TestWrite_DiskFull(t *testing.T) {
 	folder := os.Getenv("FLINKSINK_SMALL_DISK")
 	if folder == "" {
@@ -195,7 +239,8 @@ func TestWrite_DiskFull(t *testing.T) {
 	e := newEnv(t)
 	space := e.schema + "_small"
 	e.exec("CREATE TABLESPACE " + space + " LOCATION '" + folder + "'")
-	t.Cleanup(func() { e.exec("DROP TABLE IF EXISTS kv"); e.exec("DROP TABLESPACE " + space) })
+	t.Cleanup(func() { e.exec("DROP TABLE IF EXISTS kv, ballast"); e.exec("DROP TABLESPACE " + space) })
+	e.exec("CREATE TABLE ballast TABLESPACE " + space + " AS SELECT generate_series(1, 100000)")
 	e.exec("CREATE TABLE kv (k bigint PRIMARY KEY USING INDEX TABLESPACE " + space + ", v text) TABLESPACE " + space)
 	e.exec("ALTER TABLE kv ALTER COLUMN v SET STORAGE PLAIN")
 	tb := e.anyTable()
@@ -217,7 +262,7 @@ func TestWrite_DiskFull(t *testing.T) {
 	if got := e.all("SELECT * FROM kv"); !slices.Equal(got, []string{"(-1,first)"}) {
 		t.Errorf("%d rows", len(got))
 	}
-	e.exec("VACUUM FULL kv")
+	e.exec("DROP TABLE ballast")
 	w.acquire()
 	w.put(w.change(changelog.Insert, num(1), str("after")))
 	if got := e.all("SELECT * FROM kv"); !slices.Equal(got, []string{"(-1,first)", "(1,after)"}) {

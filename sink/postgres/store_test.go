@@ -188,6 +188,7 @@ func TestLane_ServerAway(t *testing.T) {
 // A wrong password or database is.
 func TestLane_NotLetIn(t *testing.T) {
 	e := newEnv(t)
+	e.notPooled("it is the pooler that lets in, with words and waits of its own")
 	for what, change := range map[string]func(*pgxpool.Config){
 		"database": func(c *pgxpool.Config) { c.ConnConfig.Database = "no_such_database" },
 		"role":     func(c *pgxpool.Config) { c.ConnConfig.User = "no_such_role" },

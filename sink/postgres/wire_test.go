@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -18,7 +19,15 @@ type wire struct {
 	fault func(n int, message []byte) fault
 	hit   bool   // the fault has happened
 	late  func() // delivers what was held back
+
+	bytes [2]int // so far, to the server and from it
+	cutAt [2]int // the connection breaks after these, within a message as a rule; 0: it does not
 }
+
+const (
+	toServer = iota
+	fromServer
+)
 
 type fault int
 
@@ -93,6 +102,12 @@ func (c *wireConn) Write(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	c.w.sent++
+	if n, cut := c.w.count(toServer, len(p)); cut {
+		c.broken = true
+		n, err := c.Conn.Write(p[:n])
+		c.Conn.Close()
+		return n, errors.Join(io.ErrClosedPipe, err)
+	}
 	f := none
 	if c.w.fault != nil && !c.w.hit {
 		f = c.w.fault(c.w.sent, p)
@@ -124,11 +139,28 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// count counts bytes, and tells how many of them pass and whether the connection breaks there.
+func (w *wire) count(way, n int) (pass int, cut bool) {
+	before := w.bytes[way]
+	w.bytes[way] += n
+	if at := w.cutAt[way]; at > before && at <= before+n {
+		w.hit = true
+		return at - before, true
+	}
+	return n, false
+}
+
 func (c *wireConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.w.mu.Lock()
 	lost := c.answer
+	n, cut := c.w.count(fromServer, n)
+	c.broken = c.broken || cut
 	c.w.mu.Unlock()
+	if cut {
+		c.Conn.Close()
+		return n, nil // the next Read fails
+	}
 	if lost && err == nil { // it came, so the server has done what it was asked
 		c.Conn.Close()
 		return 0, io.ErrUnexpectedEOF

@@ -46,12 +46,23 @@ type stored struct {
 const tokenKey = "flinksink-token"
 
 // head looks at an object. ok is false where there is none.
+//
+// The answer to a HEAD has no body, so 400 and 403 do not say whether credentials have expired, the clock is off, or the right is missing: a GET, which needs the same
+// right, is asked for S3's code.
 func (b *bucket) head(ctx context.Context, key string) (o stored, ok bool, err error) {
 	out, err := b.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key, RequestPayer: b.payer()})
 	if isNoKey(err) {
 		return stored{}, false, nil
 	}
 	if err != nil {
+		if status := statusOf(err); status == 400 || status == 403 {
+			got, gerr := b.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: &key, Range: aws.String("bytes=0-0"), RequestPayer: b.payer()})
+			if gerr == nil {
+				got.Body.Close()
+			} else if classOfCode(codeOf(gerr)) != nil && !isNoKey(gerr) {
+				err = gerr
+			}
+		}
 		return stored{}, false, err
 	}
 	return stored{etag: aws.ToString(out.ETag), token: out.Metadata[tokenKey], size: aws.ToInt64(out.ContentLength)}, true, nil
@@ -91,7 +102,7 @@ func (b *bucket) dress(in *s3.PutObjectInput, token string) {
 	if s.Checksum == ChecksumCRC32 {
 		body, _ := in.Body.(*bytes.Reader)
 		if sum, err := crcOf(body); err == nil {
-			in.ChecksumCRC32 = &sum
+			in.ChecksumAlgorithm, in.ChecksumCRC32 = types.ChecksumAlgorithmCrc32, &sum
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sort"
 	"strings"
 	"testing"
@@ -332,9 +331,5 @@ func TestCases_Server(t *testing.T) { runCases(t, newReal(t), "") }
 
 // A second opinion.
 func TestCases_Moto(t *testing.T) {
-	url := os.Getenv("FLINKSINK_MOTO")
-	if url == "" {
-		t.Skip("needs moto, another S3 server: set FLINKSINK_MOTO to its address")
-	}
-	runCases(t, newRealAt(t, url), "moto")
+	runCases(t, newMoto(t), "moto")
 }

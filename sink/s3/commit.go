@@ -96,8 +96,9 @@ func (c *committer) each(ctx context.Context, files []fileReceipt, f func(*fileR
 // visible makes one file visible.
 func (c *committer) visible(ctx context.Context, b *bucket, f *fileReceipt) error {
 	var err error
+	var etag string
 	if f.Upload != "" {
-		_, err = b.completeUpload(ctx, f.Key, f.Upload, f.Parts)
+		etag, err = b.completeUpload(ctx, f.Key, f.Upload, f.Parts)
 	} else {
 		err = c.copy(ctx, b, f)
 	}
@@ -115,9 +116,7 @@ func (c *committer) visible(ctx context.Context, b *bucket, f *fileReceipt) erro
 	case isNoUpload(err), f.Staged != "" && isNoKey(err), codeOf(err) == "InvalidPart":
 		return lost(f)
 	case err == nil:
-		// Done, and gone again before the look; or the server is about to do it for another process; or it says 200 to anything, as versitygw 1.8.0 does for
-		// ever to an upload in whose completion it was killed. The next try tells, or an alarm after many.
-		return errorf(sink.ErrUncertain, "the object %s is not there after its commit was answered with 200 (if that stays so, the server has lost the upload: look at its log)", brief(f.Key))
+		return c.unseen(ctx, b, f, etag)
 	case f.Upload != "" && statusOf(err) != 0:
 		return c.stillThere(ctx, b, f, err)
 	}

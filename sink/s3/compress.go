@@ -57,11 +57,7 @@ func (cs *compressors) get(c Compression, level int, w io.Writer) (compressor, e
 	return nil, fmt.Errorf("compression %d", c)
 }
 
-func (cs *compressors) put(w io.WriteCloser) {
-	if c, ok := w.(compressor); ok {
-		cs.free = append(cs.free, c)
-	}
-}
+func (cs *compressors) put(c compressor) { cs.free = append(cs.free, c) }
 
 func (cs *compressors) close() { cs.free = nil }
 

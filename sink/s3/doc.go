@@ -50,8 +50,9 @@
 // A decided upload that was aborted by hand or by a rule is [sink.ErrLost], with the offsets. An object of another writer under a name of ours is
 // ErrConfig: move it away. Throttling, and credentials that expired, are tried again.
 //
-// versitygw 1.8.0, killed in the middle of a completion, loses the upload and answers 200 to its completion ever after. The commit then stays
-// [sink.ErrUncertain] and is tried again with alarms; mode Rename does not have that, as a copy is one step there.
+// versitygw 1.8.0, killed in the middle of a completion, answers 200 to it ever after, and makes no object. The commit is [sink.ErrUncertain] and is tried again, with
+// alarms; after some minutes, when no completion can be under way any more, the upload is completed by the name that the server left it under. Mode Rename does not have
+// that, as a copy is one step there.
 //
 // What stays for ever: a fence of some bytes for each generation, a receipt of each checkpoint with more than about a hundred files or a
 // thousand parts, manifests, and what was merged by which call of Compact. Fences of a bridge that is over can be deleted with its folder under _flinksink/.

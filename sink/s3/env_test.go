@@ -26,8 +26,12 @@ import (
 // longVariable asks for tests that take minutes.
 const longVariable = "FLINKSINK_LONG"
 
-// serverVariable names a real S3 server; its keys are testbed and testbed-secret.
-const serverVariable = "FLINKSINK_S3"
+// Real S3 servers; their keys are testbed and testbed-secret. Tests that end in _Server want versitygw, those that end in _Moto want moto: one program's mistakes are not
+// the other's.
+const (
+	serverVariable = "FLINKSINK_S3"
+	motoVariable   = "FLINKSINK_MOTO"
+)
 
 // env is a bucket of a test's own on the fake server or on a real one.
 type env struct {
@@ -35,6 +39,7 @@ type env struct {
 	fake   *s3test.Server // nil: a real one
 	url    string
 	bucket string
+	tiny   bool          // the server takes parts of any size
 	api    *awss3.Client // that the test itself uses
 	prefix atomic.Int64
 }
@@ -47,26 +52,35 @@ func newFake(t testing.TB) *env {
 	}
 	t.Cleanup(func() { s.Close() })
 	s.MinPart = 1
-	e := &env{t: t, fake: s, url: s.URL, bucket: "bucket"}
+	e := &env{t: t, fake: s, url: s.URL, bucket: "bucket", tiny: true}
 	e.api = e.client(nil)
 	return e
 }
 
 var buckets atomic.Int64
 
-func newReal(t testing.TB) *env {
+func newReal(t testing.TB) *env { return newNamed(t, serverVariable) }
+
+func newMoto(t testing.TB) *env { return newNamed(t, motoVariable) }
+
+func newNamed(t testing.TB, variable string) *env {
 	t.Helper()
-	url := os.Getenv(serverVariable)
+	url := os.Getenv(variable)
 	if url == "" {
-		t.Skipf("needs a real S3 server: set %s to its address, or run ./test full", serverVariable)
+		t.Skipf("needs a real S3 server: set %s to its address, or run ./test full", variable)
 	}
 	return newRealAt(t, url)
+}
+
+// servers are all that there are, by name; the fake has parts of any size.
+func servers() map[string]func(testing.TB) *env {
+	return map[string]func(testing.TB) *env{"fake": newFake, "Server": newReal, "Moto": newMoto}
 }
 
 func newRealAt(t testing.TB, url string) *env {
 	t.Helper()
 	e := &env{t: t, url: url, bucket: fmt.Sprintf("s3sink-%d-%d", os.Getpid(), buckets.Add(1))}
-	e.api = e.client(nil)
+	e.api = e.client(nil, func(o *awss3.Options) { o.Retryer = nil }) // the test itself wants to see its bucket, and not what a request can meet
 	if _, err := e.api.CreateBucket(context.Background(), &awss3.CreateBucketInput{Bucket: &e.bucket}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,10 @@
 package s3
 
-import "github.com/flinksink/flinksink/sink"
+import (
+	"time"
+
+	"github.com/flinksink/flinksink/sink"
+)
 
 // Lower lowers S3's limits, which no test wants to fill.
 func (s *Sink) Lower(partSize, maxParts int, copyLimit, copyPart int64, maxInline int) *Sink {
@@ -26,4 +30,10 @@ func Files(d sink.Committable) (n int, key, upload string, err error) {
 		return 0, "", "", err
 	}
 	return len(r.Files), r.Files[0].Key, r.Files[0].Upload, nil
+}
+
+// Patience sets how long an upload of which no object comes is left alone.
+func (s *Sink) Patience(d time.Duration) *Sink {
+	s.stranded.wait = func(int64) time.Duration { return d }
+	return s
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/flinksink/flinksink/changelog"
 )
@@ -32,9 +31,9 @@ type file struct {
 	size   int64
 	hash   hash.Hash
 	format FileWriter
-	squash io.WriteCloser // nil: no compression
-	part   []byte         // bytes that are not yet sent
-	upload string         // id; "": none was begun
+	press  *press // nil: no compression
+	part   []byte // bytes that are not yet sent
+	upload string // id; "": none was begun
 
 	mu    sync.Mutex // guards parts, etag and err, which requests under way set
 	parts []partReceipt
@@ -75,14 +74,13 @@ func (c *committer) fileFor(ctx context.Context, tg *target) (*file, error) {
 		f.at = c.names.staged(c.gen.ID, string(c.folder)+name)
 	}
 	var w io.Writer = (*bytesOf)(f)
+	var err error
 	if c.s.o.Compression != Uncompressed {
-		var err error
-		if f.squash, err = c.lines.get(c.s.o.Compression, c.s.o.Level, w); err != nil {
+		if f.press, err = newPress(&c.lines, c.s.o.Compression, c.s.o.Level, f.hash); err != nil {
 			return nil, err
 		}
-		w = f.squash
+		w = f.press
 	}
-	var err error
 	if f.format, err = tg.format.NewFile(w); err != nil {
 		return nil, err
 	}
@@ -90,20 +88,28 @@ func (c *committer) fileFor(ctx context.Context, tg *target) (*file, error) {
 	return f, nil
 }
 
-// bytesOf takes the bytes of a file.
+// bytesOf takes the bytes of a file that is not compressed.
 type bytesOf file
 
 func (f *bytesOf) Write(b []byte) (int, error) {
 	f.hash.Write(b)
-	// append alone would double the memory of a part that is nearly full.
+	(*file)(f).add(b)
+	return len(b), nil
+}
+
+// add appends to the part. append alone would double the memory of a part that is nearly full; a file that has sent one will mostly fill the next.
+func (f *file) add(b []byte) {
 	if need := len(f.part) + len(b); need > cap(f.part) {
-		grown := make([]byte, len(f.part), max(need, min(2*need, f.c.s.o.PartSize+f.c.s.o.PartSize/16)))
+		whole := f.c.s.o.PartSize + f.c.s.o.PartSize/16
+		if f.upload == "" {
+			whole = min(2*need, whole)
+		}
+		grown := make([]byte, len(f.part), max(need, whole))
 		copy(grown, f.part)
 		f.part = grown
 	}
 	f.part = append(f.part, b...)
 	f.size += int64(len(b))
-	return len(b), nil
 }
 
 func (f *file) row(c *changelog.Change) error {
@@ -114,6 +120,9 @@ func (f *file) row(c *changelog.Change) error {
 // after sends what is full, and ends a file that is long enough. The last part that a file may have is kept for its end, so nothing is cut off.
 func (c *committer) after(ctx context.Context, f *file) error {
 	o := &c.s.o
+	if f.press != nil && f.press.some {
+		f.press.take(f.add)
+	}
 	if len(f.part) >= o.PartSize {
 		if err := f.send(ctx); err != nil {
 			return err
@@ -137,12 +146,12 @@ func (c *committer) end(ctx context.Context, i int) error {
 	if err := f.format.Close(); err != nil {
 		return err
 	}
-	if f.squash != nil {
-		if err := f.squash.Close(); err != nil {
+	if f.press != nil {
+		if err := f.press.Close(); err != nil {
 			return err
 		}
-		c.lines.put(f.squash)
-		f.squash = nil
+		f.press.take(f.add)
+		f.free()
 	}
 	if f.upload == "" && f.at != f.key {
 		return f.put(ctx)
@@ -217,6 +226,14 @@ func (f *file) begin(ctx context.Context) error {
 	return err
 }
 
+// free gives the compressor back.
+func (f *file) free() {
+	if f.press != nil {
+		f.press.drop(&f.c.lines)
+		f.press = nil
+	}
+}
+
 // put writes a staged object that needs no parts.
 func (f *file) put(ctx context.Context) error {
 	body := f.part
@@ -254,11 +271,7 @@ func (f *file) staged(ctx context.Context) error {
 
 // drop frees what the server holds of a file that nobody will commit.
 func (f *file) drop(ctx context.Context) {
-	if f.squash != nil {
-		f.squash.Close()
-		f.c.lines.put(f.squash)
-		f.squash = nil
-	}
+	f.free()
 	b := &f.c.s.b
 	if f.upload != "" {
 		b.abort(ctx, f.at, f.upload)
@@ -286,59 +299,4 @@ func (tg *target) content(s *Sink) string {
 		return "application/zstd"
 	}
 	return tg.layout.ContentType
-}
-
-// createUpload begins an upload. The metadata that is given here is the object's once it is completed: the proof of whose it is.
-func (b *bucket) createUpload(ctx context.Context, key, token, content string) (string, error) {
-	s := b.settings
-	in := &s3.CreateMultipartUploadInput{Bucket: &b.name, Key: &key, Metadata: map[string]string{tokenKey: token}, ContentType: optional(content), RequestPayer: b.payer(),
-		StorageClass: s.StorageClass, ServerSideEncryption: s.Encryption, SSEKMSKeyId: optional(s.KMSKey), Tagging: optional(s.Tagging)}
-	if s.BucketKey {
-		in.BucketKeyEnabled = aws.Bool(true)
-	}
-	if s.Checksum == ChecksumCRC32 {
-		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32
-	}
-	out, err := b.api.CreateMultipartUpload(ctx, in)
-	if err != nil {
-		return "", err
-	}
-	return aws.ToString(out.UploadId), nil
-}
-
-// uploadPart sends a part. Its checksum goes into the receipt only where the upload declared an algorithm: servers refuse to complete it with any other
-// combination.
-func (b *bucket) uploadPart(ctx context.Context, key, id string, number int, body []byte) (partReceipt, error) {
-	in := &s3.UploadPartInput{Bucket: &b.name, Key: &key, UploadId: &id, PartNumber: aws.Int32(int32(number)), Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))), RequestPayer: b.payer()}
-	var p partReceipt
-	if b.settings.Checksum == ChecksumCRC32 {
-		p.CRC32 = crcOfBytes(body)
-		in.ChecksumCRC32 = &p.CRC32
-	}
-	out, err := b.api.UploadPart(ctx, in)
-	if err != nil {
-		return partReceipt{}, err
-	}
-	p.ETag = aws.ToString(out.ETag)
-	return p, nil
-}
-
-// completeUpload makes the object out of its parts, unless there is one of that name. Its answer is no proof of anything: see visible. The condition
-// guards the objects of others, not ours, whose names are used once; so a server that does not know it is asked without.
-func (b *bucket) completeUpload(ctx context.Context, key, id string, parts []partReceipt) (string, error) {
-	list := make([]types.CompletedPart, len(parts))
-	for i, p := range parts {
-		list[i] = types.CompletedPart{ETag: aws.String(p.ETag), PartNumber: aws.Int32(int32(i + 1)), ChecksumCRC32: optional(p.CRC32)}
-	}
-	in := &s3.CompleteMultipartUploadInput{Bucket: &b.name, Key: &key, UploadId: &id, IfNoneMatch: aws.String("*"),
-		MultipartUpload: &types.CompletedMultipartUpload{Parts: list}, RequestPayer: b.payer()}
-	out, err := b.api.CompleteMultipartUpload(ctx, in)
-	if statusOf(err) == 501 {
-		in.IfNoneMatch = nil
-		out, err = b.api.CompleteMultipartUpload(ctx, in)
-	}
-	if err != nil {
-		return "", err
-	}
-	return aws.ToString(out.ETag), nil
 }

@@ -128,9 +128,9 @@ func (f *lineFile) WriteRow(c *changelog.Change) error {
 	}
 	switch {
 	case null:
-		return &changelog.DataError{Partition: c.Partition, Offset: c.Offset, Reason: "the row is NULL, which is no line"}
+		return &changelog.DataError{Partition: c.Partition, Offset: c.Offset, Class: changelog.Missing, Reason: "the row is NULL, which is no line"}
 	case !f.t.quoted && bytes.IndexByte(b, '\n') >= 0:
-		return &changelog.DataError{Partition: c.Partition, Offset: c.Offset, Reason: "the row holds a line feed, which would make two lines of it"}
+		return &changelog.DataError{Partition: c.Partition, Offset: c.Offset, Class: changelog.Malformed, Reason: "the row holds a line feed, which would make two lines of it"}
 	}
 	b = append(b, '\n')
 	if cap(b) <= maxKeptLine {

@@ -90,7 +90,7 @@ func appendFolder(dst []byte, ps []partitioner, c *changelog.Change) ([]byte, er
 			dst = appendHive(dst, b)
 		}
 		if len(dst)-begin > maxFolder {
-			return nil, &changelog.DataError{Partition: c.Partition, Offset: c.Offset, Field: strings.TrimSuffix(p.name, "="), Reason: fmt.Sprintf("the value makes a folder's name of more than %d bytes", maxFolder)}
+			return nil, &changelog.DataError{Partition: c.Partition, Offset: c.Offset, Field: strings.TrimSuffix(p.name, "="), Class: changelog.OutOfRange, Reason: fmt.Sprintf("the value makes a folder's name of more than %d bytes", maxFolder)}
 		}
 		dst = append(dst, '/')
 	}

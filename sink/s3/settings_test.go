@@ -307,6 +307,33 @@ func TestStore_RefusesWhatItCannotRead(t *testing.T) {
 	is(t, err, sink.ErrConfig)
 }
 
+// A process looks for the state of a bridge that has none; before it looks for the marker another one begins the bridge. That is no state that is gone.
+func TestStore_TwoBeginAtOnce(t *testing.T) {
+	e := newFake(t)
+	begin := func() sink.Claim {
+		store, err := s3.NewStore(e.client(nil), e.bucket, "lake", s3.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim, err := store.Acquire(t.Context(), sink.AcquireRequest{Bridge: "bridge", Fingerprint: "f", Owner: "test", Partitions: []changelog.Partition{part0}, GroupGeneration: -1})
+		if err != nil {
+			t.Error(err)
+		}
+		return claim
+	}
+	quick := 0
+	e.fake.Intercept = func(r s3test.Request) *s3test.Fault {
+		if quick == 0 && r.Op == "HeadObject" && strings.HasSuffix(r.Key, "/began") {
+			quick = 1
+			begin()
+		}
+		return nil
+	}
+	if slow := begin(); quick != 1 || slow.Generation.ID != 2 {
+		t.Errorf("the slower one is generation %d", slow.Generation.ID)
+	}
+}
+
 // Memory of a lane is bounded by its parts, whatever the checkpoint holds.
 func TestWrite_BoundedMemory(t *testing.T) {
 	e := newFake(t)

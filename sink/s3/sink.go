@@ -20,6 +20,8 @@ type Sink struct {
 	minPart, maxParts   int
 	copyLimit, copyPart int64
 	maxInline           int
+
+	stranded stranded
 }
 
 var (

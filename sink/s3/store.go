@@ -191,7 +191,15 @@ func (s *Store) load(ctx context.Context, bridge string) (*ledger.Content, store
 		return nil, stored{}, false, err
 	}
 	if began {
-		return nil, stored{}, false, errorf(sink.ErrLost, "the object %s is gone: put it back, or delete %s as well to begin anew", s.key(bridge), s.marker(bridge))
+		// The marker is younger than the state. Both may have been made since the state was looked for, by another process that begins with the bridge.
+		if body, o, ok, err = s.b.get(ctx, s.key(bridge)); err != nil {
+			return nil, stored{}, false, err
+		}
+		if !ok {
+			return nil, stored{}, false, errorf(sink.ErrLost, "the object %s is gone: put it back, or delete %s as well to begin anew", s.key(bridge), s.marker(bridge))
+		}
+		c, err := ledger.Parse(body)
+		return c, o, true, err
 	}
 	return ledger.New(), stored{}, false, nil
 }

@@ -24,3 +24,5 @@ func TestStoreLaws(t *testing.T) {
 }
 
 func TestStoreLaws_Server(t *testing.T) { sinktest.RunStore(t, storeHarness(newReal(t))) }
+
+func TestStoreLaws_Moto(t *testing.T) { sinktest.RunStore(t, storeHarness(newMoto(t))) }

@@ -131,18 +131,18 @@ func (tg *target) change(c *changelog.Change) *changelog.Change {
 
 // judge says why a change can never be written, or nil.
 func (tg *target) judge(c *changelog.Change, k Kind) *changelog.DataError {
-	bad := func(field, reason string) *changelog.DataError {
-		return &changelog.DataError{Partition: c.Partition, Offset: c.Offset, Field: field, Reason: reason}
+	bad := func(class changelog.DataClass, field, reason string) *changelog.DataError {
+		return &changelog.DataError{Partition: c.Partition, Offset: c.Offset, Field: field, Class: class, Reason: reason}
 	}
 	if len(c.Row) != len(tg.table.Schema.Columns) {
-		return bad("", fmt.Sprintf("the row has %d columns, and the table %d", len(c.Row), len(tg.table.Schema.Columns)))
+		return bad(changelog.SchemaMismatch, "", fmt.Sprintf("the row has %d columns, and the table %d", len(c.Row), len(tg.table.Schema.Columns)))
 	}
 	if k == AppendOnly && c.Kind != changelog.Insert {
-		return bad("", fmt.Sprintf("the change is a %s, and Options.Kind AppendOnly writes inserts alone: set it to Changelog or Upsert", c.Kind))
+		return bad(changelog.UnknownOp, "", fmt.Sprintf("the change is a %s, and Options.Kind AppendOnly writes inserts alone: set it to Changelog or Upsert", c.Kind))
 	}
 	for i := range c.Row {
 		if unsent(c.Row[i]) {
-			return bad(tg.table.Schema.Columns[i].Name, "the source did not send the column, and a file holds whole rows only: have the source send it (Debezium: REPLICA IDENTITY FULL)")
+			return bad(changelog.Missing, tg.table.Schema.Columns[i].Name, "the source did not send the column, and a file holds whole rows only: have the source send it (Debezium: REPLICA IDENTITY FULL)")
 		}
 	}
 	if c.KeyOnly {
@@ -150,7 +150,7 @@ func (tg *target) judge(c *changelog.Change, k Kind) *changelog.DataError {
 	}
 	for i := range c.Row {
 		if c.Row[i].IsNull() && tg.table.Schema.Columns[i].Type.NotNull {
-			return bad(tg.table.Schema.Columns[i].Name, "NULL in a column that is NOT NULL")
+			return bad(changelog.Missing, tg.table.Schema.Columns[i].Name, "NULL in a column that is NOT NULL")
 		}
 	}
 	return nil

@@ -234,3 +234,22 @@ func (e *env) on(op string, n int, f s3test.Fault) (fired func() bool) {
 
 func num(n int64) changelog.Value  { return changelog.IntValue(n) }
 func str(s string) changelog.Value { return changelog.StringValue(s) }
+
+// lower makes files of several parts, copies of several parts, and receipts that are objects, of some bytes each; where the server holds parts to S3's least size, files are of one.
+func lower(s *s3.Sink, e *env) *s3.Sink {
+	if e.tiny {
+		return s.Lower(30, 0, 40, 20, 200)
+	}
+	return s.Lower(0, 0, 0, 0, 200)
+}
+
+// clean fails if uploads or staged objects are left.
+func (e *env) clean(when string) {
+	e.t.Helper()
+	if u := e.uploads(); len(u) != 0 {
+		e.t.Errorf("%s: uploads are left: %v", when, u)
+	}
+	if k := e.keys("lake/_staging/"); len(k) != 0 {
+		e.t.Errorf("%s: staged objects are left: %v", when, k)
+	}
+}

@@ -39,7 +39,7 @@ type Law struct {
 // Laws returns all laws, in order of their numbers.
 func Laws() []Law {
 	return slices.Concat(visibilityLaws(), recoveryLaws(), fenceLaws(), storeLaws(), orderLaws(), errorLaws(), lifeLaws(), contextLaws(),
-		shareLaws(), dataLaws(), letterLaws(), scheduleLaws(), sweepLaws(), lateLaws(), refusalLaws())
+		shareLaws(), dataLaws(), letterLaws(), scheduleLaws(), sweepLaws(), lateLaws(), refusalLaws(), apartLaws())
 }
 
 // check empties the world, runs the law in it and releases all that the law opened.

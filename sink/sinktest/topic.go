@@ -49,6 +49,8 @@ type Event struct {
 	ID      int64
 	V       string
 	KeyOnly bool // a delete that does not know V
+
+	rest []Event // the other changes of its message
 }
 
 // Insert is +I.
@@ -75,7 +77,8 @@ type Topic struct {
 	ID    changelog.TopicID // of every position
 	parts map[int32][]Event
 
-	insertsOnly bool // for a sink that takes nothing else: Put makes inserts of updates, and leaves the rest out
+	name        string // "": that of the table
+	insertsOnly bool   // for a sink that takes nothing else: Put makes inserts of updates, and leaves the rest out
 }
 
 // NewTopic returns an empty topic with the name of t, which is Keyed or Appended.
@@ -96,9 +99,19 @@ func (t *Topic) Put(partition int32, events ...Event) {
 	}
 }
 
+// putOne appends one message of several changes to a partition, as an envelope with many rows is. Records has no such message.
+func (t *Topic) putOne(partition int32, events ...Event) {
+	e := events[0]
+	e.rest = events[1:]
+	t.parts[partition] = append(t.parts[partition], e)
+}
+
+// changes are the changes of a message.
+func (e Event) changes() []Event { return append([]Event{e}, e.rest...) }
+
 // Partition names partition p of the topic.
 func (t *Topic) Partition(p int32) changelog.Partition {
-	return changelog.Partition{Topic: t.Table.Name, Partition: p}
+	return changelog.Partition{Topic: cmp.Or(t.name, t.Table.Name), Partition: p}
 }
 
 // Position returns the position before the message at offset.
@@ -120,15 +133,17 @@ func (t *Topic) Read(from []changelog.Position, most int) (*changelog.Batch, []c
 		if most >= 0 && len(events) > most {
 			events = events[:most]
 		}
-		for _, e := range events {
-			row := b.NewRow()
-			row[0] = changelog.IntValue(e.ID)
-			if !e.KeyOnly {
-				v := b.NewBytes(len(e.V))
-				copy(v, e.V)
-				row[1] = changelog.StringBytesValue(v)
+		for _, message := range events {
+			for n, e := range message.changes() {
+				row := b.NewRow()
+				row[0] = changelog.IntValue(e.ID)
+				if !e.KeyOnly {
+					v := b.NewBytes(len(e.V))
+					copy(v, e.V)
+					row[1] = changelog.StringBytesValue(v)
+				}
+				b.Append(changelog.Change{Partition: to[i].Partition, Offset: to[i].Offset, Index: int32(n), Kind: e.Kind, KeyOnly: e.KeyOnly, Row: row})
 			}
-			b.Append(changelog.Change{Partition: to[i].Partition, Offset: to[i].Offset, Kind: e.Kind, KeyOnly: e.KeyOnly, Row: row})
 			to[i].Offset++
 		}
 	}
@@ -154,14 +169,16 @@ func (t *Topic) Rows(to ...changelog.Position) []Row {
 	byKey := make(map[int64]string)
 	for _, p := range to {
 		events := t.parts[p.Partition.Partition]
-		for _, e := range events[:min(p.Offset, int64(len(events)))] {
-			switch {
-			case len(t.Table.Schema.Key) == 0:
-				rows = append(rows, Row{e.ID, e.V})
-			case e.Kind.Adds():
-				byKey[e.ID] = e.V
-			default:
-				delete(byKey, e.ID)
+		for _, message := range events[:min(p.Offset, int64(len(events)))] {
+			for _, e := range message.changes() {
+				switch {
+				case len(t.Table.Schema.Key) == 0:
+					rows = append(rows, Row{e.ID, e.V})
+				case e.Kind.Adds():
+					byKey[e.ID] = e.V
+				default:
+					delete(byKey, e.ID)
+				}
 			}
 		}
 	}

@@ -116,6 +116,12 @@ var wrongs = []struct {
 	{"a hole is prepared", "L60", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return preparesHoles{c.(*committer)} }}},
 	{"a fence is called transient", "L61", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return fenceIsTransient{c} }}},
 	{"a fence is called transient in a transaction", "L61", true, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return fenceIsTransient{c} }}},
+	{"a row is named by its message", "L62", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return filtered{c, firstOfMessage} }}},
+	{"a row is named by its offset", "L62", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return filtered{c, onePartition} }}},
+	{"proofs are not of a bridge", "L63", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return oneProof{c.(*committer), p} }}},
+	{"two bridges share names", "L63", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return oneNamespace{c, p} }}},
+	{"another change is refused", "L64", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return blamesFirst{c.(*committer)} }}},
+	{"any receipt is read", "L65", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return anyVersion{c} }}},
 	{"lone surrogates are replaced", "L47", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return altered{c, replacement} }}},
 	{"65,535 parameters are enough", "L49", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return countsParameters{c} }}},
 	{"what is committed again doubles", "L53", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitDoubles{c, p} }}},
@@ -335,13 +341,13 @@ func TestHarnessIsChecked(t *testing.T) {
 		"cannot be Convergent": func(h *Harness) { h.Convergent, h.InTransaction = true, true },
 		"its own store":        func(h *Harness) { h.InTransaction = true },
 		"claims deletes": func(h *Harness) {
-			h.Skip = map[string]string{"L25": "x", "L35": "x", "L36": "x", "L58": "x", "L59": "x"}
+			h.Skip = map[string]string{"L25": "x", "L35": "x", "L36": "x", "L58": "x", "L59": "x", "L64": "x"}
 		},
 		"declare NotAtomic": func(h *Harness) { h.Skip = map[string]string{"L45": "x"} },
 		"claims fencing": func(h *Harness) {
 			h.Skip = map[string]string{"L13": "x", "L29": "x", "L32": "x", "L56": "x", "L61": "x"}
 		},
-		"declare KeyedOnly":      func(h *Harness) { h.Skip = map[string]string{"L26": "x"} },
+		"declare KeyedOnly":      func(h *Harness) { h.Skip = map[string]string{"L26": "x", "L62": "x"} },
 		"declare WholeRows":      func(h *Harness) { h.Skip = map[string]string{"L58": "x"} },
 		"cannot be KeyedOnly":    func(h *Harness) { h.KeyedOnly, h.NoDeletes = true, true },
 		"Harness.Letters is not": func(h *Harness) { h.Letters = nil },

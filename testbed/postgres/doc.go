@@ -12,6 +12,9 @@
 // A server that Start started listens on 127.0.0.1 at a free port, trusts every local user, has its data in a folder that goes away
 // with Stop, and on Linux ends when the process that started it ends, however that ends.
 //
+// [Options] can ask for a major version, which then is found or fetched, and for TLS with a certificate of the server's own. [Server.Kill] and
+// [Server.Restart] are a crash; [Server.Standby] is a hot standby to fail over to.
+//
 // # Root
 //
 // Postgres refuses to run as root. On Linux, root runs it in a user namespace in which root is called nobody, which needs no change

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"cmp"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,15 @@ var number = regexp.MustCompile(`[0-9]+`)
 func version(path string) int {
 	n, _ := strconv.Atoi(number.FindString(path))
 	return n
+}
+
+// major asks the server in a folder for its major version; "" when it does not say.
+func major(ctx context.Context, bin string) string {
+	out, err := exec.CommandContext(ctx, program(bin, "postgres"), "-V").Output()
+	if err != nil {
+		return ""
+	}
+	return number.FindString(string(out))
 }
 
 // program is the path of one of the server's programs.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +28,10 @@ type Options struct {
 	Own bool
 	// Port is the port to listen on. Defaults to a free one, which Kill and Restart keep.
 	Port int
+	// Version is the major version, such as "13". Defaults to what is found first. Other servers than that are passed over.
+	Version string
+	// TLS has the server take TLS connections too, with a certificate that it signed itself. Defaults to false.
+	TLS bool
 	// Settings are more settings of the server (postgresql.conf), by name.
 	Settings map[string]string
 	// Log is told in a few words what takes long (downloads) and what was tried in vain. Defaults to silence.
@@ -50,6 +56,8 @@ type config struct {
 	data string
 	args []string
 	log  string
+
+	settings map[string]string
 }
 
 // Start gives a server that accepts connections. ctx bounds the start and nothing later.
@@ -65,6 +73,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if log == nil {
 		log = func(string, ...any) {}
 	}
+	fetch, ok := fetchVersions[o.Version]
+	if !ok {
+		return nil, fmt.Errorf("testbed/postgres: there is no Postgres %q to fetch: the versions are %q", o.Version, slices.Sorted(maps.Keys(fetchVersions)))
+	}
 	var tried []error
 	for _, as := range identities() {
 		base, err := as.base()
@@ -74,6 +86,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		}
 		sweep(base)
 		for _, bin := range installed() {
+			if o.Version != "" && major(ctx, bin) != o.Version {
+				continue
+			}
 			s, err := startIn(ctx, o, base, bin, as)
 			if err == nil {
 				s.origin = "installed in " + bin
@@ -85,11 +100,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 				return nil, fmt.Errorf("testbed/postgres: %w", errors.Join(tried...))
 			}
 		}
-		bin, err := fetched(ctx, base, as, log)
+		bin, err := fetched(ctx, base, as, fetch, log)
 		if err == nil {
 			var s *Server
 			if s, err = startIn(ctx, o, base, bin, as); err == nil {
-				s.origin = "downloaded, version " + string(fetchVersion)
+				s.origin = "downloaded, version " + string(fetch)
 				return s, nil
 			}
 		}
@@ -118,6 +133,17 @@ func startIn(ctx context.Context, o Options, base, bin string, as identity) (_ *
 	if err := initdb(ctx, bin, data, as); err != nil {
 		return nil, err
 	}
+	settings := o.Settings
+	if o.TLS {
+		if err := certify(data, as); err != nil {
+			return nil, err
+		}
+		settings = maps.Clone(settings)
+		if settings == nil {
+			settings = map[string]string{}
+		}
+		settings["ssl"] = "on"
+	}
 	s := &Server{dir: dir}
 	for try := 0; ; try++ {
 		port := o.Port
@@ -126,8 +152,8 @@ func startIn(ctx context.Context, o Options, base, bin string, as identity) (_ *
 				return nil, err
 			}
 		}
-		s.dsn = (&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres", RawQuery: "sslmode=disable"}).String()
-		s.conf = &config{bin: bin, as: as, data: data, args: arguments(port, o.Settings), log: filepath.Join(dir, "log")}
+		s.dsn = dsnOf(port)
+		s.conf = &config{bin: bin, as: as, data: data, settings: settings, args: arguments(port, settings), log: filepath.Join(dir, "log")}
 		if err = s.Restart(ctx); err == nil {
 			return s, nil
 		}
@@ -136,6 +162,10 @@ func startIn(ctx context.Context, o Options, base, bin string, as identity) (_ *
 			return nil, err
 		}
 	}
+}
+
+func dsnOf(port int) string {
+	return (&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres", RawQuery: "sslmode=disable"}).String()
 }
 
 // arguments are the settings of every server of ours, and those of the caller behind them so that they win.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +114,77 @@ func TestStart_CrashAndRestart(t *testing.T) {
 		t.Error("no origin")
 	}
 	crashAndRestart(t, ctx, s)
+}
+
+// A server takes both kinds of connections, and its certificate is its own root.
+func TestStart_TLS(t *testing.T) {
+	needServer(t)
+	ctx := testContext(t)
+	s, err := Start(ctx, Options{Own: true, TLS: true, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	const encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+	if query[bool](t, ctx, s.DSN(), encrypted) {
+		t.Error("a connection without TLS is encrypted")
+	}
+	with := strings.Replace(s.DSN(), "sslmode=disable", "sslmode=verify-full&sslrootcert="+url.QueryEscape(filepath.Join(s.dir, "data", "server.crt")), 1)
+	if !query[bool](t, ctx, with, encrypted) {
+		t.Error("a connection with TLS is not encrypted")
+	}
+}
+
+// A standby follows, takes no changes, and is a server of its own once it is promoted and the primary is gone.
+func TestStandby(t *testing.T) {
+	needServer(t)
+	ctx := testContext(t)
+	s, err := Start(ctx, Options{Own: true, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	exec1(t, ctx, s.DSN(), "CREATE TABLE t (i int)")
+	b, err := s.Standby(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Stop()
+	exec1(t, ctx, s.DSN(), "INSERT INTO t VALUES (1)")
+	if err := b.CaughtUp(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if !query[bool](t, ctx, b.DSN(), "SELECT pg_is_in_recovery() AND EXISTS (SELECT FROM t)") {
+		t.Error("the standby has no row, or is none")
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if !query[bool](t, ctx, b.DSN(), "SELECT pg_promote()") {
+		t.Fatal("not promoted")
+	}
+	exec1(t, ctx, b.DSN(), "INSERT INTO t VALUES (2)")
+	if _, err := s.Standby(ctx); err == nil {
+		t.Error("a server that was stopped has a standby")
+	}
+}
+
+// A version is asked for and got, or refused by name.
+func TestStart_Version(t *testing.T) {
+	bin := needServer(t)
+	ctx := testContext(t)
+	v := major(ctx, bin)
+	s, err := Start(ctx, Options{Own: true, Version: v, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if got := query[string](t, ctx, s.DSN(), "SHOW server_version"); !strings.HasPrefix(got, v+".") {
+		t.Errorf("version %q was asked for, and %q came", v, got)
+	}
+	if _, err := Start(ctx, Options{Own: true, Version: "8"}); err == nil || !strings.Contains(err.Error(), `"13" "14" "15" "16" "17" "18"`) {
+		t.Errorf("version 8: %v", err)
+	}
 }
 
 // Each way of being somebody else works, and not only the one that is tried first.
@@ -250,7 +322,7 @@ func TestFetched(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bin, err := fetched(ctx, base, as, t.Logf)
+			bin, err := fetched(ctx, base, as, fetchVersions[""], t.Logf)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -259,8 +331,8 @@ func TestFetched(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Stop()
-			if v := query[string](t, ctx, s.DSN(), "SHOW server_version"); !strings.HasPrefix(string(fetchVersion), v) {
-				t.Errorf("version %s, want %s", v, fetchVersion)
+			if v := query[string](t, ctx, s.DSN(), "SHOW server_version"); !strings.HasPrefix(string(fetchVersions[""]), v) {
+				t.Errorf("version %s, want %s", v, fetchVersions[""])
 			}
 		})
 	}

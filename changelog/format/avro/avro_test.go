@@ -17,43 +17,26 @@ import (
 	"unsafe"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/formattest"
 	"github.com/flinksink/flinksink/internal/rowtext"
 )
 
 // payloadOf makes a payload of the columns given as "a INT".
 func payloadOf(t testing.TB, options map[string]string, columns ...string) changelog.Payload {
 	t.Helper()
-	tab := &changelog.Table{Name: "t", Schema: &changelog.Schema{}, Mode: changelog.Append}
-	p := changelog.Payload{Table: tab, Options: options}
-	for i, c := range columns {
-		name, typ, _ := strings.Cut(c, " ")
-		ty, err := changelog.ParseType(typ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tab.Schema.Columns = append(tab.Schema.Columns, changelog.Column{Name: name, Type: ty})
-		p.Columns = append(p.Columns, i)
-		p.Names = append(p.Names, name)
-	}
+	p := formattest.Payload(t, options, nil, columns...)
+	p.Table.Mode = changelog.Append
 	return p
 }
 
 func decoderOf(t testing.TB, p changelog.Payload) changelog.PayloadDecoder {
 	t.Helper()
-	d, err := Format{}.NewDecoder(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return formattest.Decoder(t, Format{}, p)
 }
 
 func encoderOf(t testing.TB, p changelog.Payload) changelog.PayloadEncoder {
 	t.Helper()
-	e, err := Format{}.NewEncoder(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return formattest.Encoder(t, Format{}, p)
 }
 
 func TestNewDecoder_Refuses(t *testing.T) {

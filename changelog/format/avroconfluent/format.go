@@ -35,7 +35,7 @@ func (f Format) codec(p changelog.Payload) (*registry.Codec, error) {
 	for i, col := range p.Columns {
 		t.Fields = append(t.Fields, changelog.Field{Name: p.Names[i], Type: p.Table.Schema.Columns[col].Type})
 	}
-	return registry.NewCodec(f.Name(), p, &t, registry.HTTP{Client: f.HTTP, Timeout: f.Timeout})
+	return registry.NewCodec(f.Name(), p, &t, registry.Extra{Client: f.HTTP, Timeout: f.Timeout})
 }
 
 // NewDecoder returns a decoder for p. Errors name the option or the column; all contradictions are joined in one error. The registry is

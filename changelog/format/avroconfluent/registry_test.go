@@ -208,6 +208,22 @@ func TestDecode_CacheIsBounded(t *testing.T) {
 	}
 }
 
+// What only writers need does not keep a table from being read. Nobody heeds it in writing, here or in Flink.
+func TestFormat_OptionsOfWriters(t *testing.T) {
+	for _, options := range []map[string]string{
+		{"properties.auto.register.schemas": "false"}, {"properties": "use.latest.version:true,basic.auth.user.info:u:p"},
+		{"properties.value.subject.name.strategy": "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy"},
+	} {
+		p := payloadOf(t, options, "id INT")
+		if _, err := (Format{}).NewDecoder(p); err != nil {
+			t.Errorf("%v: %v", options, err)
+		}
+		if _, err := (Format{}).NewEncoder(p); err == nil || !strings.Contains(err.Error(), "would have no effect on what is written, here as in Flink") {
+			t.Errorf("%v: to write: %v", options, err)
+		}
+	}
+}
+
 func TestFormat_Options(t *testing.T) {
 	dir := t.TempDir()
 	empty, wordless := filepath.Join(dir, "empty.jks"), filepath.Join(dir, "no.pem")

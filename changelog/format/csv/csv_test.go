@@ -10,43 +10,26 @@ import (
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/formattest"
 	"github.com/flinksink/flinksink/internal/rowtext"
 )
 
 // payloadOf makes a payload of the columns given as "a INT".
 func payloadOf(t testing.TB, options map[string]string, columns ...string) changelog.Payload {
 	t.Helper()
-	tab := &changelog.Table{Name: "t", Schema: &changelog.Schema{}, Mode: changelog.Append}
-	p := changelog.Payload{Table: tab, Options: options}
-	for i, c := range columns {
-		name, typ, _ := strings.Cut(c, " ")
-		ty, err := changelog.ParseType(typ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tab.Schema.Columns = append(tab.Schema.Columns, changelog.Column{Name: name, Type: ty})
-		p.Columns = append(p.Columns, i)
-		p.Names = append(p.Names, name)
-	}
+	p := formattest.Payload(t, options, nil, columns...)
+	p.Table.Mode = changelog.Append
 	return p
 }
 
 func decoderOf(t testing.TB, p changelog.Payload) changelog.PayloadDecoder {
 	t.Helper()
-	d, err := Format{}.NewDecoder(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return formattest.Decoder(t, Format{}, p)
 }
 
 func encoderOf(t testing.TB, p changelog.Payload) changelog.PayloadEncoder {
 	t.Helper()
-	e, err := Format{}.NewEncoder(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return formattest.Encoder(t, Format{}, p)
 }
 
 // decode returns the row as text, "" for none, or the error as text.
@@ -86,7 +69,7 @@ func TestNewDecoder_Refuses(t *testing.T) {
 		{map[string]string{"disable-quote-character": "yes"}, []string{"a INT"}, "'true' or 'false'"},
 		{map[string]string{"field-delimeter": ";"}, []string{"a INT"}, "csv: unknown option 'field-delimeter'; the nearest that the format has is 'field-delimiter'"},
 		{map[string]string{"fail-on-missing-field": "true"}, []string{"a INT"}, "unknown option"},
-		{map[string]string{"trim-spaces": "true"}, []string{"a INT"}, "option 'trim-spaces' came with Flink 2.3 and is not supported here; drop it if"},
+		{map[string]string{"trim-spaces": "yes"}, []string{"a INT"}, "option 'trim-spaces' must be 'true' or 'false'"},
 		{nil, []string{"a MAP<STRING, INT>"}, "column a: CSV has no type MAP<STRING, INT>"},
 		{nil, []string{"a ARRAY<ARRAY<INT>>"}, "column a"},
 		{nil, []string{"a ROW<x INT, y ROW<z INT>>"}, "column a"},

@@ -69,6 +69,9 @@ func (d *decoder) message(b *changelog.Batch, p []byte, row changelog.Row) *fail
 			if l.ended && len(flinkjson.Trim(cell)) == 0 {
 				break // Jackson's ALLOW_TRAILING_COMMA
 			}
+			if d.extra {
+				continue
+			}
 			return flinkjson.Misfit(changelog.SchemaMismatch, "the line has more cells than the table has columns")
 		}
 		c := &d.columns[n]
@@ -79,7 +82,7 @@ func (d *decoder) message(b *changelog.Batch, p []byte, row changelog.Row) *fail
 		}
 		n++
 	}
-	if n < len(d.columns) && !d.ignoreErrors {
+	if n < len(d.columns) && (d.whole || !d.ignoreErrors) {
 		return flinkjson.Misfit(changelog.SchemaMismatch, "the line has fewer cells than the table has columns").At(d.columns[n].name)
 	}
 	if len(bytes.TrimSpace(p[l.i:])) > 0 {
@@ -91,6 +94,9 @@ func (d *decoder) message(b *changelog.Batch, p []byte, row changelog.Row) *fail
 // unreadNull reports a cell that is NULL for who wrote it and not for Flink: nothing, without 'null-literal', or a literal that holds an escape.
 // In a BOOLEAN column Flink reads FALSE, and the topics of its own writer are full of such cells, so this is no guess that is reported.
 func (d *decoder) unreadNull(cell, raw []byte) bool {
+	if d.emptyNull && len(cell) == 0 {
+		return false
+	}
 	if !d.hasNull {
 		return len(cell) == 0
 	}

@@ -21,6 +21,13 @@
 // is that was written as nothing is not known: it is read as one without elements, a ROW as NULL. A BOOLEAN that was written as nothing is
 // read as FALSE, by Flink and here.
 //
+// # Options of Flink 2.3
+//
+// They need a Payload of Flink 2.3, and change nothing that is written. 'trim-spaces' takes blanks and control characters off a cell without quotes, and off
+// each element of an ARRAY or ROW; a quote may then follow on blanks. 'empty-string-as-null' makes an empty cell NULL, quoted or not,
+// and an empty element too. 'ignore-trailing-unmappable' passes over cells that the table has no columns for. 'fail-on-missing-columns' makes a line with too few
+// cells fail where 'ignore-parse-errors' would take NULL for them. 'allow-trailing-comma' changes nothing: one empty cell more is accepted without it too.
+//
 // # Guesses
 //
 // Flink guesses silently in these cases, and a decoder reports a [*changelog.DataError] instead unless its Payload is Lenient:

@@ -23,16 +23,21 @@ func (Format) Name() string { return "csv" }
 // Mode returns changelog.Append: the format knows no kinds of change.
 func (Format) Mode() changelog.Mode { return changelog.Append }
 
-// optionNames are the options of CsvFormatOptions in Flink 2.2.
+// optionNames are the options of CsvFormatOptions in Flink 2.3.
 var optionNames = []string{
 	"allow-comments",
+	"allow-trailing-comma",
 	"array-element-delimiter",
 	"disable-quote-character",
+	"empty-string-as-null",
 	"escape-character",
+	"fail-on-missing-columns",
 	"field-delimiter",
 	"ignore-parse-errors",
+	"ignore-trailing-unmappable",
 	"null-literal",
 	"quote-character",
+	"trim-spaces",
 	"write-bigdecimal-in-scientific-notation",
 }
 
@@ -42,6 +47,12 @@ type options struct {
 	null                              string
 	hasNull                           bool
 	comments, ignoreErrors            bool
+
+	// The options that came with Flink 2.3. All of them are of reading only.
+	trim      bool // blanks around a cell without quotes are none of it
+	emptyNull bool // an empty cell is NULL
+	extra     bool // cells beyond the table's columns are passed over
+	whole     bool // a line with fewer cells fails also with 'ignore-parse-errors'
 }
 
 func (f Format) options(m map[string]string) (options, error) {
@@ -82,8 +93,16 @@ func (f Format) options(m map[string]string) (options, error) {
 			o.ignoreErrors, err = flinkjson.Flag(f.Name(), name, value)
 		case "write-bigdecimal-in-scientific-notation":
 			_, err = flinkjson.Flag(f.Name(), name, value) // no effect in Flink 2.2
-		case "allow-trailing-comma", "empty-string-as-null", "fail-on-missing-columns", "ignore-trailing-unmappable", "trim-spaces":
-			err = fmt.Errorf("%s: option '%s' came with Flink 2.3 and is not supported here; drop it if the messages do not need it", f.Name(), name)
+		case "trim-spaces":
+			o.trim, err = flinkjson.Flag(f.Name(), name, value)
+		case "empty-string-as-null":
+			o.emptyNull, err = flinkjson.Flag(f.Name(), name, value)
+		case "ignore-trailing-unmappable":
+			o.extra, err = flinkjson.Flag(f.Name(), name, value)
+		case "fail-on-missing-columns":
+			o.whole, err = flinkjson.Flag(f.Name(), name, value)
+		case "allow-trailing-comma":
+			_, err = flinkjson.Flag(f.Name(), name, value) // no effect: Jackson allows it by default, and Flink never forbids it
 		default:
 			err = flinkjson.UnknownOption(f.Name(), name, optionNames)
 		}

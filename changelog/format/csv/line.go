@@ -43,6 +43,9 @@ func (l *line) at(i int, c string) bool {
 
 // cell reads the next cell. An end of the message after a delimiter is an empty one.
 func (l *line) cell() ([]byte, *failure) {
+	if l.d.trim {
+		l.skipBlanks()
+	}
 	if q := l.d.quote; q != "" && l.i < len(l.p) && l.at(l.i, q) {
 		return l.quoted()
 	}
@@ -57,11 +60,11 @@ func (l *line) cell() ([]byte, *failure) {
 		switch {
 		case l.at(l.i, l.d.delimiter):
 			l.i += len(l.d.delimiter)
-			return l.unfold(start, end, escaped, ""), nil
+			return l.unquoted(start, end, escaped), nil
 		case c == '\r' || c == '\n':
 			l.i++
 			l.ended = true
-			return l.unfold(start, end, escaped, ""), nil
+			return l.unquoted(start, end, escaped), nil
 		case l.d.escape != "" && l.at(l.i, l.d.escape):
 			escaped = true
 			if f := l.skipEscaped(); f != nil {
@@ -72,7 +75,34 @@ func (l *line) cell() ([]byte, *failure) {
 		}
 	}
 	l.ended = true
-	return l.unfold(start, l.i, escaped, ""), nil
+	return l.unquoted(start, l.i, escaped), nil
+}
+
+// skipBlanks skips blanks and control characters before a cell. A line's end and a delimiter that is one end the cell.
+func (l *line) skipBlanks() {
+	for l.i < len(l.p) && l.p[l.i] <= ' ' && l.p[l.i] != '\r' && l.p[l.i] != '\n' && !l.at(l.i, l.d.delimiter) {
+		l.i++
+	}
+}
+
+// unquoted returns a cell without quotes.
+func (l *line) unquoted(start, end int, escaped bool) []byte {
+	cell := l.unfold(start, end, escaped, "")
+	if l.d.trim {
+		cell = trimmed(cell)
+	}
+	return cell
+}
+
+// trimmed is java.lang.String.trim.
+func trimmed(s []byte) []byte {
+	for len(s) > 0 && s[0] <= ' ' {
+		s = s[1:]
+	}
+	for len(s) > 0 && s[len(s)-1] <= ' ' {
+		s = s[:len(s)-1]
+	}
+	return s
 }
 
 // quoted reads a cell that begins with a quote.

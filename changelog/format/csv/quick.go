@@ -13,9 +13,9 @@ import (
 // says no, nothing has happened, and that one looks.
 
 // canQuickly reports whether the options leave cells as simple as the quick reader takes them to be: a delimiter of one byte that is no
-// part of a number, another quote of one byte or none, and no escapes.
+// part of a number, another quote of one byte or none, no escapes, and nothing of a cell that is passed over.
 func (o *options) canQuickly() bool {
-	return len(o.delimiter) == 1 && !strings.ContainsAny(o.delimiter, "0123456789+-.eE\r\n") && len(o.quote) <= 1 && o.quote != o.delimiter && o.escape == ""
+	return len(o.delimiter) == 1 && !strings.ContainsAny(o.delimiter, "0123456789+-.eE\r\n") && len(o.quote) <= 1 && o.quote != o.delimiter && o.escape == "" && !o.trim && !o.emptyNull
 }
 
 // quick reads the next cell into its place, if it is of a type that it knows and ends with a delimiter or with the message.

@@ -22,7 +22,7 @@ func (d *decoder) column(b *changelog.Batch, c *column, cell []byte, row changel
 
 // nullable is createNullableConverter.
 func (d *decoder) nullable(b *changelog.Batch, t *changelog.Type, s []byte, dst *changelog.Value) *failure {
-	if d.hasNull && string(s) == d.null {
+	if d.hasNull && string(s) == d.null || d.emptyNull && len(s) == 0 {
 		*dst = changelog.Value{}
 		return nil
 	}
@@ -184,6 +184,9 @@ func (d *decoder) elements(cell []byte, each func(i int, s []byte) *failure) (n 
 	for more := true; more; n++ {
 		var s []byte
 		s, cell, more = bytes.Cut(cell, []byte(d.between))
+		if d.trim {
+			s = trimmed(s)
+		}
 		if f := each(n, s[:len(s):len(s)]); f != nil {
 			return n, f.AtElement(n)
 		}

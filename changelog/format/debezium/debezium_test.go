@@ -1,75 +1,31 @@
 package debezium
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/format/internal/formattest"
 	"github.com/flinksink/flinksink/internal/rowtext"
 )
 
-// payloadOf makes a payload of all columns that are not METADATA, given as "a INT" or "m BIGINT FROM value.x"; the columns of key are the
-// PRIMARY KEY.
 func payloadOf(t testing.TB, options map[string]string, key []int, columns ...string) changelog.Payload {
 	t.Helper()
-	tab := &changelog.Table{Name: "t", Schema: &changelog.Schema{Key: key}, Mode: changelog.Retract}
-	p := changelog.Payload{Table: tab, Options: options}
-	for i, c := range columns {
-		name, typ, _ := strings.Cut(c, " ")
-		typ, metadata, _ := strings.Cut(typ, " FROM ")
-		ty, err := changelog.ParseType(typ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tab.Schema.Columns = append(tab.Schema.Columns, changelog.Column{Name: name, Type: ty, Metadata: metadata})
-		if metadata == "" {
-			p.Columns = append(p.Columns, i)
-			p.Names = append(p.Names, name)
-		}
-	}
-	return p
+	return formattest.Payload(t, options, key, columns...)
 }
 
 func decoderOf(t testing.TB, f Format, p changelog.Payload) changelog.PayloadDecoder {
 	t.Helper()
-	d, err := f.NewDecoder(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return formattest.Decoder(t, f, p)
 }
 
-// text prints changes as "-U {..} +U {..}", columns that are Unchanged left out, and "key" before a delete that knows no more.
-func text(b *changelog.Batch) string {
-	var out []string
-	for _, c := range b.Changes {
-		s := c.Kind.String() + " "
-		if c.KeyOnly {
-			s += "key "
-		}
-		out = append(out, string(rowtext.AppendRow([]byte(s), b.Table.Schema, c.Row)))
-	}
-	return strings.Join(out, " ")
-}
+func text(b *changelog.Batch) string { return formattest.Text(b) }
 
-// decode returns the changes as text, or the error as text.
 func decode(t testing.TB, f Format, p changelog.Payload, message string) string {
 	t.Helper()
-	b := changelog.NewBatch(p.Table)
-	if err := decoderOf(t, f, p).DecodePayload(b, []byte(message), nil); err != nil {
-		var de *changelog.DataError
-		if !errors.As(err, &de) || de.Reason == "" {
-			t.Errorf("%s: %#v", message, err)
-		}
-		if b.Len() != 0 {
-			t.Errorf("%s: %s in spite of the error", message, text(b))
-		}
-		return err.Error()
-	}
-	return text(b)
+	return formattest.Decode(t, f, p, message)
 }
 
 type messages []struct{ in, want string }

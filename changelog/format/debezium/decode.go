@@ -29,12 +29,18 @@ const (
 )
 
 // DecodePayload implements [changelog.PayloadDecoder].
-func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
+func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, r *changelog.Record) error {
+	_, err := d.DecodeWhole(b, payload, r)
+	return err
+}
+
+// DecodeWhole implements format.WholeDecoder.
+func (d *decoder) DecodeWhole(b *changelog.Batch, payload []byte, _ *changelog.Record) (whole bool, err error) {
 	tree := func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure { return d.tree(b, t, root) }
 	if d.outline == nil {
-		return d.envelope.Read(b, payload, tree)
+		return false, d.envelope.Read(b, payload, tree)
 	}
-	return d.envelope.ReadOutline(b, payload, d.outline, func(m *flinkjson.Message) *flinkjson.Failure { return d.plain(b, m) }, tree)
+	return d.envelope.ReadWhole(b, payload, d.outline, func(m *flinkjson.Message) *flinkjson.Failure { return d.plain(b, m) }, tree)
 }
 
 // plain appends the changes of a message that was read in one pass. Values that have the placeholder are not among those.

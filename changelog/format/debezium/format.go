@@ -143,30 +143,5 @@ func (f Format) NewEncoder(p changelog.Payload) (changelog.PayloadEncoder, error
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
-	return &encoder{rows: rows, nullsLeftOut: o.IgnoreNulls}, nil
-}
-
-// encoder writes the envelope that DebeziumJsonSerializationSchema does.
-type encoder struct {
-	rows         *flinkjson.Encoder
-	nullsLeftOut bool
-}
-
-// AppendPayload implements [changelog.PayloadEncoder]. It is never null.
-func (e *encoder) AppendPayload(dst []byte, c *changelog.Change) (out []byte, null bool, err error) {
-	before, after, end := `{"before":null,"after":`, "", `,"op":"c"}`
-	if e.nullsLeftOut {
-		before = `{"after":`
-	}
-	if !c.Kind.Adds() {
-		before, after, end = `{"before":`, `,"after":null`, `,"op":"d"}`
-		if e.nullsLeftOut {
-			after = ""
-		}
-	}
-	out, err = e.rows.AppendRow(append(dst, before...), c.Row)
-	if err != nil {
-		return dst, false, err
-	}
-	return append(append(out, after...), end...), false, nil
+	return flinkjson.NewImageEncoder(rows, o, "op", "c", "d"), nil
 }

@@ -2,10 +2,8 @@ package debezium
 
 import (
 	"fmt"
-	"math/big"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/internal/flinkjson"
@@ -138,7 +136,7 @@ func (s *sourceTypes) value(column int, n *flinkjson.Node, schema []semantic, ds
 		case flinkjson.NodeInt:
 			return true, s.number(t, n, of, dst)
 		case flinkjson.NodeString:
-			return zoned(t, string(n.Text()), dst), nil
+			return flinkjson.SourceZoned(t, string(n.Text()), dst), nil
 		}
 	case changelog.RootDecimal:
 		return s.decimal(t, n, of, dst)
@@ -158,35 +156,19 @@ func (s *sourceTypes) number(t *changelog.Type, n *flinkjson.Node, of *semantic,
 	}
 	if t.Root == changelog.RootDate {
 		if of != nil && of.name != "" && !strings.HasSuffix(of.name, ".Date") {
-			return flinkjson.Misfit(changelog.SchemaMismatch, "the schema says "+of.name+", and the column is DATE; declare it as the schema says")
+			return schemaSays(of, t)
 		}
-		if v < -365_243_219_162 || v > 365_241_780_471 { // java.time.LocalDate
-			return flinkjson.Misfit(changelog.OutOfRange, "a number of days beyond all calendars")
-		}
-		*dst = changelog.DateValue(v)
-		return nil
+		return flinkjson.SourceDate(v, dst)
 	}
 	perSecond, f := s.unit(t, of)
 	if f != nil {
 		return f
 	}
-	sec, rest := v/perSecond, v%perSecond
-	if rest < 0 {
-		sec, rest = sec-1, rest+perSecond
-	}
-	nanos := rest * (1e9 / perSecond)
-	switch t.Root {
-	case changelog.RootTime:
-		if v < 0 || sec >= 86400 {
-			return flinkjson.Misfit(changelog.OutOfRange, "a number that is no time of a day; a MySQL TIME can be longer: declare the column BIGINT")
-		}
-		*dst = changelog.TimeValue(sec*1e9 + nanos)
-	case changelog.RootTimestamp:
-		*dst = changelog.TimestampValue(sec, int32(nanos))
-	default:
-		*dst = changelog.TimestampLTZValue(sec, int32(nanos))
-	}
-	return nil
+	return flinkjson.SourceTime(t, v, perSecond, dst)
+}
+
+func schemaSays(of *semantic, t *changelog.Type) *flinkjson.Failure {
+	return flinkjson.Misfit(changelog.SchemaMismatch, "the schema says "+of.name+", and the column is "+t.String()+"; declare it as the schema says")
 }
 
 // unit returns how many of a column's units make a second.
@@ -194,17 +176,11 @@ func (s *sourceTypes) unit(t *changelog.Type, of *semantic) (int64, *flinkjson.F
 	const milli, micro, nano = 1e3, 1e6, 1e9
 	isTime := t.Root == changelog.RootTime
 	if of != nil && of.name != "" {
-		kind, _ := strings.CutPrefix(of.name, "io.debezium.time.")
-		kind, _ = strings.CutPrefix(kind, "org.apache.kafka.connect.data.")
-		switch {
-		case kind == "Time" && isTime, kind == "Timestamp" && !isTime:
-			return milli, nil
-		case kind == "MicroTime" && isTime, kind == "MicroTimestamp" && !isTime:
-			return micro, nil
-		case kind == "NanoTime" && isTime, kind == "NanoTimestamp" && !isTime:
-			return nano, nil
+		perSecond, ok := flinkjson.SourceUnit(of.name, isTime)
+		if !ok {
+			return 0, schemaSays(of, t)
 		}
-		return 0, flinkjson.Misfit(changelog.SchemaMismatch, "the schema says "+of.name+", and the column is "+t.String()+"; declare it as the schema says")
+		return perSecond, nil
 	}
 	switch {
 	case s.Time == TimeConnect:
@@ -218,38 +194,6 @@ func (s *sourceTypes) unit(t *changelog.Type, of *semantic) (int64, *flinkjson.F
 	}
 	return nano, nil
 }
-
-// zoned reads an ISO text with a zone (ZonedTimestamp, ZonedTime, IsoTimestamp, IsoTime), whichever the option timestamp-format.standard is. A
-// TIMESTAMP or TIME takes it as UTC.
-func zoned(t *changelog.Type, text string, dst *changelog.Value) bool {
-	if t.Root == changelog.RootDate {
-		at, err := time.Parse("2006-01-02Z07:00", text)
-		if err == nil {
-			year, month, day := at.Date()
-			*dst = changelog.DateValue(changelog.DaysOf(int64(year), int(month), day))
-		}
-		return err == nil
-	}
-	if t.Root == changelog.RootTime {
-		at, err := time.Parse("15:04:05Z07:00", text)
-		if err == nil {
-			at = at.UTC()
-			*dst = changelog.TimeValue(int64(at.Hour()*3600+at.Minute()*60+at.Second())*1e9 + int64(at.Nanosecond()))
-		}
-		return err == nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return false
-	}
-	if *dst = changelog.TimestampLTZValue(at.Unix(), int32(at.Nanosecond())); t.Root == changelog.RootTimestamp {
-		*dst = changelog.TimestampValue(at.Unix(), int32(at.Nanosecond()))
-	}
-	return true
-}
-
-// maxUnscaled is more bytes than the unscaled number of a DECIMAL(38, s) has at any scale that is not all zeros.
-const maxUnscaled = 64
 
 // decimal reads a number that is bytes: Connect's Decimal at the scale of the schema or of the column, or Debezium's VariableScaleDecimal,
 // which has its scale with it.
@@ -281,31 +225,13 @@ func (s *sourceTypes) decimal(t *changelog.Type, n *flinkjson.Node, of *semantic
 	if !ok || len(raw) == 0 {
 		return true, flinkjson.Misfit(changelog.WrongType, "no number in base64; if the connector has decimal.handling.mode string or double, set SourceTypes.Decimal to DecimalAsText")
 	}
-	if len(raw) > maxUnscaled {
+	if len(raw) > flinkjson.MaxUnscaled {
 		return true, flinkjson.Misfit(changelog.OutOfRange, "more digits than "+t.String()+" has")
 	}
-	v, ok := exactDecimal(raw, scale, t)
+	v, ok := flinkjson.SourceDecimal(raw, scale, t)
 	if !ok {
 		return true, flinkjson.Misfit(changelog.OutOfRange, "more digits than "+t.String()+" has, before or after the point")
 	}
 	*dst = v
 	return true, nil
-}
-
-// exactDecimal makes a DECIMAL of an unscaled number in two's complement, if its type holds all digits.
-func exactDecimal(raw []byte, scale int64, t *changelog.Type) (changelog.Value, bool) {
-	u := new(big.Int).SetBytes(raw)
-	if raw[0]&0x80 != 0 {
-		u.Sub(u, new(big.Int).Lsh(big.NewInt(1), uint(8*len(raw))))
-	}
-	text := u.Text(10)
-	// Digits beyond the column's scale must be zeros; ParseDecimal would round them away.
-	if drop := scale - int64(t.Scale); drop > 0 && u.Sign() != 0 {
-		digits := strings.TrimPrefix(text, "-")
-		if drop >= int64(len(digits)) || strings.Trim(digits[int64(len(digits))-drop:], "0") != "" {
-			return changelog.Value{}, false
-		}
-	}
-	v, err := changelog.ParseDecimal([]byte(text+"e"+strconv.FormatInt(-scale, 10)), t.Precision, t.Scale)
-	return v, err == nil
 }

@@ -2,7 +2,6 @@ package debezium
 
 import (
 	"errors"
-	"math/big"
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -43,42 +42,4 @@ func FuzzSourceTypes(f *testing.F) {
 			}
 		}
 	})
-}
-
-// A date with a zone is the day that it says, not that of its midnight in UTC.
-func TestZonedDate(t *testing.T) {
-	date := changelog.Type{Root: changelog.RootDate}
-	for text, want := range map[string]int64{
-		"1970-01-02Z": 1, "1970-01-02+01:00": 1, "1970-01-02-11:00": 1, "1969-12-31+14:00": -1, "0001-01-01Z": changelog.DaysOf(1, 1, 1), "9999-12-31-01:00": changelog.DaysOf(9999, 12, 31),
-	} {
-		var v changelog.Value
-		if !zoned(&date, text, &v) || v.Date() != want {
-			t.Errorf("%s: %d, want %d", text, v.Date(), want)
-		}
-	}
-}
-
-func TestExactDecimal(t *testing.T) {
-	typ := changelog.Type{Root: changelog.RootDecimal, Precision: 38, Scale: 4}
-	for _, c := range []struct {
-		unscaled int64
-		scale    int64
-		want     string // "": it does not fit
-	}{
-		{0, 0, "0.0000"}, {0, 9, "0.0000"}, {-1, 0, "-1.0000"}, {-128, 2, "-1.2800"}, {12345, 4, "1.2345"}, {123450, 5, "1.2345"}, {123451, 5, ""},
-		{5, 5, ""}, {1, -3, "1000.0000"}, {1, -33, "1000000000000000000000000000000000.0000"}, {1, -34, ""}, {100000, 9, "0.0001"},
-	} {
-		raw := big.NewInt(c.unscaled).Bytes()
-		switch {
-		case c.unscaled < 0: // in two's complement
-			n := new(big.Int).Add(new(big.Int).Lsh(big.NewInt(1), 64), big.NewInt(c.unscaled))
-			raw = n.Bytes()
-		case len(raw) == 0 || raw[0]&0x80 != 0:
-			raw = append([]byte{0}, raw...)
-		}
-		v, ok := exactDecimal(raw, c.scale, &typ)
-		if got := string(changelog.AppendDecimal(nil, v)); ok != (c.want != "") || ok && got != c.want {
-			t.Errorf("%d at scale %d: %s, %v; want %q", c.unscaled, c.scale, got, ok, c.want)
-		}
-	}
 }

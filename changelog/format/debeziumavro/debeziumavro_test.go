@@ -207,6 +207,49 @@ func TestEncode_Schema(t *testing.T) {
 	}
 }
 
+// Whatever a message holds, a value of Debezium's own types is read, or is an error that says so.
+func FuzzSourceTypes(f *testing.F) {
+	text, err := os.ReadFile(filepath.Join("testdata", "sources.avsc"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	g := &registrytest.Registry{}
+	g.Put(1, registrytest.Schema{Text: string(text)})
+	s, err := avro.Parse(string(text))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, o := range []object{
+		{"d": 1, "tm": int64(1), "ts": int64(1), "z": "2024-01-15T09:34:56.1+01:00", "de": []byte{1}, "v": object{"scale": 1, "value": []byte{1}}, "t": "1.5e-3", "x": 0.5, "b": 1},
+		{"d": -1 << 31, "tm": int64(-1), "ts": int64(-1 << 63), "z": "", "de": []byte{}, "v": object{"scale": -1 << 31, "value": []byte{255}}, "t": "1e99999", "x": 1e300, "b": 2},
+	} {
+		m, err := s.AppendEncode(nil, object{"before": nil, "after": o, "op": "c"})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(m)
+	}
+	p := payloadOf(f, nil, "d DATE", "tm TIME(6)", "ts TIMESTAMP(9)", "z TIMESTAMP_LTZ(3)", "de DECIMAL(38, 4)", "v DECIMAL(38, 4)", "t DECIMAL(38, 4)", "x DECIMAL(38, 4)", "b BOOLEAN")
+	d, err := Format{HTTP: g.Client(), SourceTypes: true}.NewDecoder(p)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		b := changelog.NewBatch(p.Table)
+		err := d.DecodePayload(b, append([]byte{0, 0, 0, 0, 1}, in...), nil)
+		var de *changelog.DataError
+		if err != nil && (!errors.As(err, &de) || de.Reason == "" || b.Len() > 0) {
+			t.Fatalf("%d changes, %#v", b.Len(), err)
+		}
+		for _, c := range b.Changes {
+			if v := c.Row[1]; v.Kind() == changelog.KindTime && (v.Time() < 0 || v.Time() >= 86400e9) {
+				t.Fatalf("no time of a day: %d", v.Time())
+			}
+			rowtext.AppendRow(nil, p.Table.Schema, c.Row)
+		}
+	})
+}
+
 func FuzzDecode(f *testing.F) {
 	g, err := registrytest.Load(flinkDir)
 	if err != nil {

@@ -24,6 +24,10 @@ type Format struct {
 	// value of their own need another placeholder there, and here. Defaults to DefaultUnavailableValue, or where decoding is lenient
 	// to NoUnavailableValue.
 	UnavailableValue string
+	// SourceTypes reads Debezium's and Connect's types of dates, times and decimals as what the message's schema says that they are, whatever their unit, scale or form.
+	// Flink takes no notice of them, and has no TIMESTAMP of more than three digits and no TIMESTAMP_LTZ in this format; so a table with
+	// them is none that Flink can use, and such a Format only reads. Defaults to false: as Flink.
+	SourceTypes bool
 }
 
 const (
@@ -66,7 +70,7 @@ func (f Format) codec(p changelog.Payload) (*registry.Codec, error) {
 			errs = append(errs, fmt.Errorf("%s: column %s: the format has none of the metadata of 'debezium-json', so not '%s'", f.Name(), c.Name, c.Metadata))
 		}
 	}
-	c, err := registry.NewCodec(f.Name(), p, &t, registry.HTTP{Client: f.HTTP, Timeout: f.Timeout})
+	c, err := registry.NewCodec(f.Name(), p, &t, registry.Extra{Client: f.HTTP, Timeout: f.Timeout, SourceTypes: f.SourceTypes})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
@@ -92,6 +96,9 @@ func (f Format) NewDecoder(p changelog.Payload) (changelog.PayloadDecoder, error
 
 // NewEncoder returns an encoder for p, as [Format.NewDecoder] does.
 func (f Format) NewEncoder(p changelog.Payload) (changelog.PayloadEncoder, error) {
+	if f.SourceTypes {
+		return nil, fmt.Errorf("%s: Format.SourceTypes is of reading only; take a Format without it to write", f.Name())
+	}
 	c, err := f.codec(p)
 	if err != nil {
 		return nil, err

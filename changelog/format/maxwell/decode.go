@@ -17,8 +17,14 @@ type decoder struct {
 }
 
 // DecodePayload implements [changelog.PayloadDecoder].
-func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
-	return d.envelope.ReadOutline(b, payload, d.outline,
+func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, r *changelog.Record) error {
+	_, err := d.DecodeWhole(b, payload, r)
+	return err
+}
+
+// DecodeWhole implements format.WholeDecoder.
+func (d *decoder) DecodeWhole(b *changelog.Batch, payload []byte, _ *changelog.Record) (whole bool, err error) {
+	return d.envelope.ReadWhole(b, payload, d.outline,
 		func(m *flinkjson.Message) *flinkjson.Failure { return d.message(b, m, nil) },
 		func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure { return d.tree(b, t, root) })
 }

@@ -23,11 +23,17 @@ const (
 )
 
 // DecodePayload implements [changelog.PayloadDecoder].
-func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
+func (d *decoder) DecodePayload(b *changelog.Batch, payload []byte, r *changelog.Record) error {
+	_, err := d.DecodeWhole(b, payload, r)
+	return err
+}
+
+// DecodeWhole implements format.WholeDecoder.
+func (d *decoder) DecodeWhole(b *changelog.Batch, payload []byte, _ *changelog.Record) (whole bool, err error) {
 	if !d.whole && bytes.Contains(payload, []byte(missingFlag+`"`)) {
-		return d.envelope.Read(b, payload, func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure { return d.flagged(b, t, root) })
+		return false, d.envelope.Read(b, payload, func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure { return d.flagged(b, t, root) })
 	}
-	return d.envelope.ReadOutline(b, payload, d.outline,
+	return d.envelope.ReadWhole(b, payload, d.outline,
 		func(m *flinkjson.Message) *flinkjson.Failure { return d.message(b, m) },
 		func(t *flinkjson.Tree, root *flinkjson.Node) *flinkjson.Failure { return d.tree(b, t, root) })
 }

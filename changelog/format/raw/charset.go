@@ -9,6 +9,35 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 )
 
+// coding is how text is in bytes.
+type coding interface {
+	// String returns Java's name.
+	String() string
+	// decode returns p in UTF-8, as java.lang.String decodes it: what is no text becomes U+FFFD, and clean is false. Text that is clean and the same in UTF-8
+	// is not copied.
+	decode(b *changelog.Batch, p []byte) (s []byte, clean bool)
+	// encode appends s, as java.lang.String encodes it: what the charset does not have becomes a question mark or what else Java has for it, and
+	// clean is false. s is UTF-8 with lone surrogates in their three-byte form, which no charset has; other bytes that are no UTF-8 count as
+	// such characters too, one a byte.
+	encode(dst, s []byte) (out []byte, clean bool)
+}
+
+// codingOf knows Java's charsets by their names and aliases, in any case; nil for one that is not known.
+func codingOf(name string) (coding, error) {
+	if c := charsetOf(name); c != noCharset {
+		return c, nil
+	}
+	if u := utf32Of(name); u != nil {
+		return u, nil
+	}
+	t, err := tableOf(name)
+	if t == nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// charset is one that needs no table.
 type charset uint8
 
 const (
@@ -44,8 +73,7 @@ func charsetOf(name string) charset {
 	return noCharset
 }
 
-// decode returns p in UTF-8, as java.lang.String decodes it: what is no text becomes U+FFFD, and clean is false. Clean UTF-8 and ASCII
-// are not copied.
+// decode implements coding.
 func (c charset) decode(b *changelog.Batch, p []byte) (s []byte, clean bool) {
 	switch c {
 	case utf8Charset:
@@ -155,9 +183,7 @@ func malformed(p []byte) int {
 	return 1
 }
 
-// encode appends s in the charset, as java.lang.String encodes it: what the charset does not have becomes a question mark, in UTF-16 U+FFFD,
-// and clean is false. s is UTF-8 with lone surrogates in their three-byte form, which no charset has; other bytes that are no UTF-8 count as
-// such characters too, one a byte.
+// encode implements coding. In UTF-16 it is U+FFFD that stands for what is no character.
 func (c charset) encode(dst, s []byte) (out []byte, clean bool) {
 	if c == utf8Charset && utf8.Valid(s) {
 		return append(dst, s...), true
@@ -167,11 +193,7 @@ func (c charset) encode(dst, s []byte) (out []byte, clean bool) {
 	}
 	clean = true
 	for len(s) > 0 {
-		r, n := utf8.DecodeRune(s)
-		known := r != utf8.RuneError || n > 1
-		if !known && len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80 {
-			n = 3
-		}
+		r, n, known := character(s)
 		switch c {
 		case latin1:
 			known = known && r <= 0xFF
@@ -192,6 +214,16 @@ func (c charset) encode(dst, s []byte) (out []byte, clean bool) {
 		s = s[n:]
 	}
 	return dst, clean
+}
+
+// character returns the first character of s, which is U+FFFD and not known for a lone surrogate or what else is no UTF-8.
+func character(s []byte) (r rune, n int, known bool) {
+	r, n = utf8.DecodeRune(s)
+	known = r != utf8.RuneError || n > 1
+	if !known && len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80 {
+		n = 3
+	}
+	return r, n, known
 }
 
 func (c charset) appendUTF16(dst []byte, r rune) []byte {

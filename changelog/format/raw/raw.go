@@ -10,11 +10,13 @@
 // # Guesses
 //
 // Bytes that are no text in the charset (Flink puts U+FFFD there) and a BOOLEAN byte other than 0 and 1 (Flink: TRUE) are an error unless
-// the Payload is Lenient. So is, in writing, a character that the charset does not have (Flink: a question mark, in UTF-16 U+FFFD).
+// the Payload is Lenient. So is, in writing, a character that the charset does not have (Flink: a question mark, in UTF-16 and UTF-32 U+FFFD).
 //
 // # Not covered
 //
-// RAW types. Text in charsets other than UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII.
+// RAW types. Text in those of Java's charsets that are neither Unicode's nor of one byte a character, but for Big5, EUC-KR, GB2312, GBK, Shift_JIS,
+// windows-31j, x-windows-949 and x-windows-950: GB18030, which Java 21 has otherwise than Java 17, EUC-JP, EUC-TW, Big5-HKSCS, and those that shift between
+// sets of characters (ISO-2022-JP and the like).
 package raw
 
 import (
@@ -62,7 +64,7 @@ type codec struct {
 	column  int
 	typ     *changelog.Type
 	size    int // of the type's values in bytes; 0 for text and bytes
-	charset charset
+	charset coding
 	order   byteOrder
 	lenient bool
 }
@@ -76,7 +78,7 @@ func newCodec(p changelog.Payload) (codec, error) {
 	if err := p.Validate(); err != nil {
 		return codec{}, fmt.Errorf("raw: %w", err)
 	}
-	d := codec{order: binary.BigEndian, lenient: p.Lenient}
+	d := codec{charset: utf8Charset, order: binary.BigEndian, lenient: p.Lenient}
 	var errs []error
 	names := make([]string, 0, len(p.Options))
 	for name := range p.Options {
@@ -88,8 +90,13 @@ func newCodec(p changelog.Payload) (codec, error) {
 		switch name {
 		case "charset":
 			// Of other types than text the charset plays no part.
-			if d.charset = charsetOf(v); d.charset == noCharset && holdsText(p) {
-				errs = append(errs, fmt.Errorf("raw: option 'charset' is %q; this format knows UTF-8, UTF-16, UTF-16BE, UTF-16LE, ISO-8859-1 and US-ASCII", v))
+			if c, err := codingOf(v); err != nil {
+				errs = append(errs, fmt.Errorf("raw: %w", err))
+			} else if c != nil {
+				d.charset = c
+			} else if holdsText(p) {
+				errs = append(errs, fmt.Errorf("raw: option 'charset' is %q, which is none that this format knows; those are Java's of one byte a character, such as ISO-8859-15, windows-1252 and KOI8-R, UTF-8, UTF-16, UTF-32, "+
+					"Big5, EUC-KR, GB2312, GBK, Shift_JIS, windows-31j, x-windows-949 and x-windows-950, by Java's names", v))
 			}
 		case "endianness":
 			switch strings.ToLower(v) {

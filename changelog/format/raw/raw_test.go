@@ -104,7 +104,8 @@ func TestNewDecoder_Refuses(t *testing.T) {
 		want    string
 	}{
 		{"DATE", nil, "no type DATE"},
-		{"STRING", map[string]string{"charset": "KOI8-R"}, "'charset'"},
+		{"STRING", map[string]string{"charset": "KOI8-X"}, "option 'charset' is \"KOI8-X\", which is none that this format knows"},
+		{"STRING", map[string]string{"charset": "ISO-2022-JP"}, "'charset'"},
 		{"INT", map[string]string{"endianness": "middle"}, "'endianness'"},
 		{"INT", map[string]string{"line-delimiter": "x"}, "option 'line-delimiter' came with Flink 2.1.3 and is not supported here; drop it if each message is one row"},
 	} {

@@ -26,6 +26,12 @@
 // Postgres is killed with SIGKILL under running bridges, and started again; connections to the broker are cut between and within
 // messages; processes join, leave, crash and stall in one group. No bridge may end of these.
 //
+// # Other targets
+//
+// The real flinksink run into Kafka, S3 and Elasticsearch is killed by stand-ins of these servers, in the test's process, at a chosen request: before it
+// is carried out, or after it and before its answer (targets_test.go). No Postgres is needed for that. What they hold at the end is compared with the
+// oracle row by row; the topic has to have as many records as there were changes, and the files of the bucket have no row twice at any time.
+//
 // # What is compared
 //
 // The oracle is fed by the writers, with the offsets that the broker answered them; no decoder of ours has a part in it. After

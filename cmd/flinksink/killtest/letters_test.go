@@ -40,6 +40,9 @@ CREATE CONSTRAINT TRIGGER late AFTER INSERT OR UPDATE ON %[1]s.%[2]s DEFERRABLE 
 
 // bad returns a bad message now and then, and its class; nil otherwise.
 func (w *writer) bad() (*kgo.Record, string) {
+	if w.s.clean {
+		return nil, ""
+	}
 	text, class := "", refused
 	switch n := w.r.IntN(10_000); {
 	case n < undecodables:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,8 @@ import (
 	"github.com/flinksink/flinksink/testbed/postgres"
 )
 
-// postgresKilled kills the server of two bridges again and again. They go on.
+// postgresKilled kills the server of several bridges again and again, in each mode or, where FLINKSINK_LONG is not set, in one of those that leave receipts
+// beside the default. They go on.
 func postgresKilled(t *testing.T, w world, outages int) {
 	srv, err := postgres.Start(t.Context(), postgres.Options{Own: true, Log: t.Logf})
 	if err != nil {
@@ -28,9 +30,23 @@ func postgresKilled(t *testing.T, w world, outages int) {
 	w.to = srv.DSN()
 	var ls []*life
 	var ps []*process
-	for _, keyed := range []bool{true, false} {
-		l := &life{t: t, w: &w, s: newSubject(t, &w, keyed, w.seed), a: &account{}}
-		ls, ps = append(ls, l), append(ps, l.start(first, "--lanes", "2"))
+	modes := []string{"", "prepared", "staged"}
+	if os.Getenv("FLINKSINK_LONG") == "" {
+		modes = []string{"", modes[1+w.seed%2]}
+	}
+	for _, mode := range modes {
+		kinds := []string{"keyed"}
+		if mode == "" {
+			kinds = []string{"keyed", "append"}
+		}
+		for _, kind := range kinds {
+			w := w
+			w.name += mode
+			s := newSubjectOf(t, &w, kind, w.seed)
+			s.mode = mode
+			l := &life{t: t, w: &w, s: s, a: &account{}}
+			ls, ps = append(ls, l), append(ps, l.start(first, "--lanes", "2"))
+		}
 	}
 	moves := func() {
 		t.Helper()

@@ -25,6 +25,7 @@ type subject struct {
 	kind    string // keyed (upsert), append or debezium
 	keyed   bool   // the table has a key: all but append
 	mode    string // of the sink; "" is in-transaction
+	clean   bool   // no message is bad: only Postgres refuses what refusing says
 	brokers string
 	topic   string // and the bridge's name, which is its group
 	ddl     string
@@ -142,16 +143,7 @@ func newSubjectOf(t *testing.T, w *world, kind string, seed uint64) *subject {
 	if keyed {
 		s.r, s.into = rand.New(rand.NewPCG(seed, 101)), name+".accounts"
 	}
-	s.ddl = head + fmt.Sprintf(`'topic' = '%s',
-  'properties.bootstrap.servers' = '%s',
-  'properties.session.timeout.ms' = '%d',
-  'properties.heartbeat.interval.ms' = '300',
-  'properties.max.poll.interval.ms' = '%d'
-)`, s.topic, s.brokers, w.session.Milliseconds(), w.rebalance.Milliseconds())
-	s.file = filepath.Join(t.TempDir(), kind+".sql")
-	if err := os.WriteFile(s.file, []byte(s.ddl), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	s.declare(t, head, w.session, w.rebalance)
 
 	ctx := t.Context()
 	var err error
@@ -169,7 +161,30 @@ func newSubjectOf(t *testing.T, w *world, kind string, seed uint64) *subject {
 	if _, err := s.pool.Exec(ctx, fmt.Sprintf("CREATE SCHEMA %[1]s; "+tables, s.schema)); err != nil {
 		t.Fatal(err)
 	}
+	s.makeTopic(t)
+	s.startWriters(t, seed)
+	return s
+}
 
+// declare writes the CREATE TABLE into a file.
+func (s *subject) declare(t *testing.T, head string, session, rebalance time.Duration) {
+	t.Helper()
+	s.ddl = head + fmt.Sprintf(`'topic' = '%s',
+  'properties.bootstrap.servers' = '%s',
+  'properties.session.timeout.ms' = '%d',
+  'properties.heartbeat.interval.ms' = '300',
+  'properties.max.poll.interval.ms' = '%d'
+)`, s.topic, s.brokers, session.Milliseconds(), rebalance.Milliseconds())
+	s.file = filepath.Join(t.TempDir(), s.kind+".sql")
+	if err := os.WriteFile(s.file, []byte(s.ddl), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeTopic makes the topic, and waits until it is there.
+func (s *subject) makeTopic(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(s.brokers))
 	if err != nil {
 		t.Fatal(err)
@@ -194,8 +209,6 @@ func newSubjectOf(t *testing.T, w *world, kind string, seed uint64) *subject {
 			t.Error(err)
 		}
 	})
-	s.startWriters(t, seed)
-	return s
 }
 
 func (s *subject) startWriters(t *testing.T, seed uint64) {

@@ -2,6 +2,7 @@ package elastictest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,7 +25,8 @@ type query struct {
 	Range map[string]struct {
 		LT string `json:"lt"`
 	} `json:"range"`
-	IDs struct {
+	Term map[string]string `json:"term"`
+	IDs  struct {
 		Values []string `json:"values"`
 	} `json:"ids"`
 }
@@ -33,16 +35,22 @@ func (q *query) matches(id string, source json.RawMessage) bool {
 	if q.IDs.Values != nil && !slices.Contains(q.IDs.Values, id) {
 		return false
 	}
+	f := q.Bool.MustNot.Exists.Field
 	// Most documents lack the field, which is seen without reading them.
-	if f := q.Bool.MustNot.Exists.Field; len(q.Range) == 0 && !bytes.Contains(source, []byte(`"`+f+`"`)) || f == "" && len(q.Range) == 0 {
+	if len(q.Range) == 0 && len(q.Term) == 0 && (f == "" || !bytes.Contains(source, []byte(`"`+f+`"`))) {
 		return true
 	}
 	var doc map[string]any
 	if json.Unmarshal(source, &doc) != nil {
 		return false
 	}
-	if f := q.Bool.MustNot.Exists.Field; f != "" && doc[f] != nil {
+	if f != "" && doc[f] != nil {
 		return false
+	}
+	for f, text := range q.Term {
+		if doc[f] != text {
+			return false
+		}
 	}
 	for f, r := range q.Range {
 		at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(doc[f]))
@@ -54,7 +62,7 @@ func (q *query) matches(id string, source json.RawMessage) bool {
 	return true
 }
 
-// search serves a search, over an index or a point in time. The order is that of ids; sorting by anything but _shard_doc is not known.
+// search serves a search, over an index or a point in time. The order is that of ids, or of a field that holds a number.
 func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *problem) {
 	var ask struct {
 		Size  int   `json:"size"`
@@ -62,8 +70,10 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 		PIT   struct {
 			ID string `json:"id"`
 		} `json:"pit"`
-		After  []int    `json:"search_after"`
-		Source []string `json:"_source"`
+		After  []int            `json:"search_after"`
+		From   int              `json:"from"`
+		Sort   []map[string]any `json:"sort"`
+		Source []string         `json:"_source"`
 	}
 	if err := json.Unmarshal(body, &ask); err != nil {
 		return nil, 0, &problem{status: 400, typ: "parsing_exception", reason: err.Error()}
@@ -83,7 +93,7 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 			return nil, 0, &problem{status: 404, typ: "search_context_missing_exception", reason: fmt.Sprintf("No search context found for id [%s]", ask.PIT.ID)}
 		}
 	}
-	from := 0
+	from := ask.From
 	if len(ask.After) > 0 {
 		from = ask.After[0] + 1
 	}
@@ -93,8 +103,12 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 	if ask.Size == 0 {
 		ask.Size = 10
 	}
-	hits := []any{}
-	n := 0
+	type found struct {
+		x  *index
+		id string
+		by float64
+	}
+	var all []found
 	for _, x := range searched {
 		filter := x.filter(name)
 		for _, id := range slices.Sorted(maps.Keys(x.docs)) {
@@ -102,13 +116,35 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 			if !ask.Query.matches(id, d.source) || !filter.matches(id, d.source) {
 				continue
 			}
-			if n >= from && len(hits) < ask.Size {
-				hits = append(hits, map[string]any{"_index": x.name, "_id": id, "_version": d.version, "_seq_no": d.seq, "_primary_term": 1, "_source": only(d.source, ask.Source), "sort": []int{n}})
+			f := found{x: x, id: id}
+			for _, by := range ask.Sort {
+				for field := range by {
+					f.by = number(d.source, field)
+				}
 			}
-			n++
+			all = append(all, f)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(a.by, b.by) })
+	hits := []any{}
+	for n := from; n < len(all) && len(hits) < ask.Size; n++ {
+		x, id := all[n].x, all[n].id
+		d := x.docs[id]
+		hits = append(hits, map[string]any{"_index": x.name, "_id": id, "_version": d.version, "_seq_no": d.seq, "_primary_term": 1, "_source": only(d.source, ask.Source), "sort": []int{n}})
+	}
+	n := len(all)
 	return map[string]any{"pit_id": ask.PIT.ID, "hits": map[string]any{"total": map[string]any{"value": n, "relation": "eq"}, "hits": hits}}, 200, nil
+}
+
+// number is the value of a field of a document; 0: none, as of _shard_doc.
+func number(source json.RawMessage, field string) float64 {
+	if field == "_shard_doc" {
+		return 0
+	}
+	var doc map[string]any
+	_ = json.Unmarshal(source, &doc)
+	n, _ := doc[field].(float64)
+	return n
 }
 
 // filter is that of an alias.

@@ -12,6 +12,7 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink/s3"
 	"github.com/flinksink/flinksink/sink/s3/avro"
+	"github.com/flinksink/flinksink/sink/s3/internal/filetest"
 )
 
 func merge(files ...[]byte) ([]byte, error) {
@@ -47,7 +48,7 @@ func rowsOf(t *testing.T, b []byte) (rows []any) {
 }
 
 func TestMerge(t *testing.T) {
-	tb := table(t, "a BIGINT", "b STRING")
+	tb := filetest.Table(t, "a BIGINT", "b STRING")
 	for _, codec := range []avro.Codec{avro.Snappy, avro.Zstd, avro.Deflate, avro.Uncompressed} {
 		var files [][]byte
 		var want []any
@@ -56,7 +57,7 @@ func TestMerge(t *testing.T) {
 			for j := range int64(50) {
 				rows = append(rows, changelog.Row{changelog.IntValue(i*50 + j), changelog.StringValue("some text")})
 			}
-			f := write(t, &avro.Options{Codec: codec, BlockBytes: 100}, tb, rows...)
+			f := filetest.Write(t, avro.New(&avro.Options{Codec: codec, BlockBytes: 100}), tb, rows...)
 			files, want = append(files, f), append(want, rowsOf(t, f)...)
 		}
 		out, err := merge(files...)
@@ -75,9 +76,9 @@ func TestMerge(t *testing.T) {
 }
 
 func TestMerge_Unlike(t *testing.T) {
-	a := write(t, nil, table(t, "a BIGINT"), changelog.Row{changelog.IntValue(1)})
-	b := write(t, nil, table(t, "b BIGINT"), changelog.Row{changelog.IntValue(1)})
-	c := write(t, &avro.Options{Codec: avro.Zstd}, table(t, "a BIGINT"), changelog.Row{changelog.IntValue(1)})
+	a := filetest.Write(t, avro.New(nil), filetest.Table(t, "a BIGINT"), changelog.Row{changelog.IntValue(1)})
+	b := filetest.Write(t, avro.New(nil), filetest.Table(t, "b BIGINT"), changelog.Row{changelog.IntValue(1)})
+	c := filetest.Write(t, avro.New(&avro.Options{Codec: avro.Zstd}), filetest.Table(t, "a BIGINT"), changelog.Row{changelog.IntValue(1)})
 	for _, f := range [][]byte{b, c} {
 		if _, err := merge(a, f); !errors.Is(err, s3.ErrUnlike) {
 			t.Errorf("%v", err)

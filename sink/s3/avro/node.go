@@ -187,26 +187,36 @@ func (n *node) text() (string, error) {
 // row appends the datum of a row.
 func (n *node) row(dst []byte, row changelog.Row) ([]byte, *changelog.DataError) {
 	for i, c := range n.children {
-		var wrong string
-		if dst, wrong = c.append(dst, row[i]); wrong != "" {
-			return nil, &changelog.DataError{Field: c.name, Reason: wrong}
+		var err *changelog.DataError
+		if dst, err = c.append(dst, row[i]); err != nil {
+			err.Field = c.name
+			return nil, err
 		}
 	}
 	return dst, nil
 }
 
-const tooFine = "more digits of a second than the column's precision"
+func bad(class changelog.DataClass, format string, a ...any) *changelog.DataError {
+	return &changelog.DataError{Class: class, Reason: fmt.Sprintf(format, a...)}
+}
+
+func tooFine() *changelog.DataError {
+	return bad(changelog.OutOfRange, "more digits of a second than the column's precision")
+}
 
 // append appends v, or says what is wrong with it.
-func (n *node) append(dst []byte, v changelog.Value) ([]byte, string) {
+func (n *node) append(dst []byte, v changelog.Value) ([]byte, *changelog.DataError) {
 	if v.IsNull() {
 		if !n.optional {
-			return nil, "NULL in a place that is NOT NULL"
+			return nil, bad(changelog.Missing, "NULL in a place that is NOT NULL")
 		}
-		return append(dst, 0), ""
+		return append(dst, 0), nil
+	}
+	if v.IsUnchanged() {
+		return nil, bad(changelog.Missing, "the source did not send the value")
 	}
 	if v.Kind() != n.typ.Root.ValueKind() {
-		return nil, fmt.Sprintf("a value of another kind than %s", n.typ)
+		return nil, bad(changelog.WrongType, "a value of another kind than %s", n.typ)
 	}
 	if n.optional {
 		dst = append(dst, 2) // the second branch, zig-zag
@@ -214,57 +224,68 @@ func (n *node) append(dst []byte, v changelog.Value) ([]byte, string) {
 	switch n.typ.Root {
 	case changelog.RootBoolean:
 		if v.Bool() {
-			return append(dst, 1), ""
+			return append(dst, 1), nil
 		}
-		return append(dst, 0), ""
+		return append(dst, 0), nil
 	case changelog.RootTinyInt, changelog.RootSmallInt, changelog.RootInt, changelog.RootIntervalYearMonth:
-		if v.Int() != int64(int32(v.Int())) {
-			return nil, "a number that its type does not hold"
+		if bits := n.bits(); v.Int()<<(64-bits)>>(64-bits) != v.Int() {
+			return nil, bad(changelog.OutOfRange, "a number that its type does not hold")
 		}
-		return binary.AppendVarint(dst, v.Int()), ""
+		return binary.AppendVarint(dst, v.Int()), nil
 	case changelog.RootBigInt, changelog.RootIntervalDayTime:
-		return binary.AppendVarint(dst, v.Int()), ""
+		return binary.AppendVarint(dst, v.Int()), nil
 	case changelog.RootFloat:
-		return binary.LittleEndian.AppendUint32(dst, math.Float32bits(v.Float())), ""
+		return binary.LittleEndian.AppendUint32(dst, math.Float32bits(v.Float())), nil
 	case changelog.RootDouble:
-		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.Double())), ""
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.Double())), nil
 	case changelog.RootDecimal:
 		return n.decimal(dst, v)
 	case changelog.RootChar, changelog.RootVarchar:
 		if !utf8.Valid(v.Bytes()) {
-			return nil, "text that is not UTF-8"
+			return nil, bad(changelog.Malformed, "text that is not UTF-8")
 		}
-		return append(binary.AppendVarint(dst, int64(len(v.Bytes()))), v.Bytes()...), ""
+		return append(binary.AppendVarint(dst, int64(len(v.Bytes()))), v.Bytes()...), nil
 	case changelog.RootBinary, changelog.RootVarbinary:
-		return append(binary.AppendVarint(dst, int64(len(v.Bytes()))), v.Bytes()...), ""
+		return append(binary.AppendVarint(dst, int64(len(v.Bytes()))), v.Bytes()...), nil
 	case changelog.RootDate:
 		if v.Date() != int64(int32(v.Date())) {
-			return nil, "a DATE beyond 32 bits of days"
+			return nil, bad(changelog.OutOfRange, "a DATE beyond 32 bits of days")
 		}
-		return binary.AppendVarint(dst, v.Date()), ""
+		return binary.AppendVarint(dst, v.Date()), nil
 	case changelog.RootTime:
 		if v.Time()%(1e9/n.per) != 0 {
-			return nil, tooFine
+			return nil, tooFine()
 		}
-		return binary.AppendVarint(dst, v.Time()/(1e9/n.per)), ""
+		return binary.AppendVarint(dst, v.Time()/(1e9/n.per)), nil
 	case changelog.RootTimestamp, changelog.RootTimestampLTZ:
 		sec, nsec := v.Timestamp()
 		if int64(nsec)%(1e9/n.per) != 0 {
-			return nil, tooFine
+			return nil, tooFine()
 		}
 		if limit := math.MaxInt64/n.per - 1; sec > limit || sec < -limit {
-			return nil, "a time beyond the years that 64 bits of the column's unit hold: declare a precision of 6 or less"
+			return nil, bad(changelog.OutOfRange, "a time beyond the years that 64 bits of the column's unit hold: declare a precision of 6 or less")
 		}
-		return binary.AppendVarint(dst, sec*n.per+int64(nsec)/(1e9/n.per)), ""
+		return binary.AppendVarint(dst, sec*n.per+int64(nsec)/(1e9/n.per)), nil
 	}
 	return n.composite(dst, v)
 }
 
+// bits are those of the integer that a type is.
+func (n *node) bits() int {
+	switch n.typ.Root {
+	case changelog.RootTinyInt:
+		return 8
+	case changelog.RootSmallInt:
+		return 16
+	}
+	return 32
+}
+
 // decimal appends the shortest two's complement.
-func (n *node) decimal(dst []byte, v changelog.Value) ([]byte, string) {
+func (n *node) decimal(dst []byte, v changelog.Value) ([]byte, *changelog.DataError) {
 	hi, lo, scale := v.Decimal()
 	if scale != n.typ.Scale {
-		return nil, "a DECIMAL of another scale than its column"
+		return nil, bad(changelog.OutOfRange, "a DECIMAL of another scale than its column")
 	}
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(hi))
@@ -273,27 +294,28 @@ func (n *node) decimal(dst []byte, v changelog.Value) ([]byte, string) {
 	for i < 15 && (b[i] == 0 && b[i+1] < 0x80 || b[i] == 0xff && b[i+1] >= 0x80) {
 		i++
 	}
-	return append(binary.AppendVarint(dst, int64(16-i)), b[i:]...), ""
+	return append(binary.AppendVarint(dst, int64(16-i)), b[i:]...), nil
 }
 
-func (n *node) composite(dst []byte, v changelog.Value) ([]byte, string) {
-	elems, wrong := v.Elems(), ""
+func (n *node) composite(dst []byte, v changelog.Value) ([]byte, *changelog.DataError) {
+	elems := v.Elems()
+	var err *changelog.DataError
 	if n.typ.Root == changelog.RootRow {
 		if len(elems) != len(n.children) {
-			return nil, fmt.Sprintf("a ROW of %d fields for one of %d", len(elems), len(n.children))
+			return nil, bad(changelog.SchemaMismatch, "a ROW of %d fields for one of %d", len(elems), len(n.children))
 		}
 		for i, e := range elems {
-			if dst, wrong = n.children[i].append(dst, e); wrong != "" {
-				return nil, wrong
+			if dst, err = n.children[i].append(dst, e); err != nil {
+				return nil, err
 			}
 		}
-		return dst, ""
+		return dst, nil
 	}
 	isMap := n.typ.Root != changelog.RootArray
 	count := len(elems)
 	if isMap {
 		if count%2 != 0 {
-			return nil, "a map whose last key has no value"
+			return nil, bad(changelog.Malformed, "a map whose last key has no value")
 		}
 		count /= 2
 	}
@@ -302,15 +324,20 @@ func (n *node) composite(dst []byte, v changelog.Value) ([]byte, string) {
 	}
 	for i, e := range elems {
 		if isMap && i%2 == 0 {
-			if e.Kind() != changelog.KindString || !utf8.Valid(e.Bytes()) {
-				return nil, "a key of a map that is NULL or not text"
+			switch {
+			case e.IsNull():
+				return nil, bad(changelog.Missing, "a key of a map that is NULL")
+			case e.Kind() != changelog.KindString:
+				return nil, bad(changelog.WrongType, "a key of a map that is not text")
+			case !utf8.Valid(e.Bytes()):
+				return nil, bad(changelog.Malformed, "a key of a map that is not UTF-8")
 			}
 			dst = append(binary.AppendVarint(dst, int64(len(e.Bytes()))), e.Bytes()...)
 			continue
 		}
-		if dst, wrong = n.children[0].append(dst, e); wrong != "" {
-			return nil, wrong
+		if dst, err = n.children[0].append(dst, e); err != nil {
+			return nil, err
 		}
 	}
-	return append(dst, 0), ""
+	return append(dst, 0), nil
 }

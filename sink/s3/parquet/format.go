@@ -77,7 +77,6 @@ type table struct {
 	o      Options
 	tree   *tree
 	schema *parquet.Schema
-	rows   [1]parquet.Row
 }
 
 func (t *table) codec() compress.Codec {
@@ -98,39 +97,53 @@ func (t *table) NewFile(w io.Writer) (s3.FileWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{t: t, w: parquet.NewWriter(w, c)}, nil
+	out := parquet.NewWriter(w, c)
+	return &file{t: t, w: out, columns: out.ColumnWriters(), block: newBlock(t.tree.columns)}, nil
 }
 
 type file struct {
-	t    *table
-	w    *parquet.Writer
-	held int // bytes of values in the open row group
-	rows int
+	t       *table
+	w       *parquet.Writer
+	columns []*parquet.ColumnWriter
+	block   block
+	held    int // bytes of values in the open row group, without the block's
+	rows    int
 }
 
 func (f *file) WriteRow(c *changelog.Change) error {
-	row, size, err := f.t.tree.row(f.t.rows[0][:0], c.Row)
-	if err != nil {
+	if err := f.block.row(f.t.tree, c.Row); err != nil {
 		err.Partition, err.Offset = c.Partition, c.Offset
 		return err
 	}
-	f.t.rows[0] = row
-	if _, err := f.w.WriteRows(f.t.rows[:]); err != nil {
-		return err
-	}
-	f.held, f.rows = f.held+size, f.rows+1
-	if f.held >= f.t.o.RowGroupBytes || f.rows >= f.t.o.RowGroupRows {
+	if f.held+f.block.size >= f.t.o.RowGroupBytes || f.rows+f.block.rows >= f.t.o.RowGroupRows {
 		return f.Flush()
+	}
+	if f.block.full() {
+		return f.settle()
 	}
 	return nil
 }
 
-func (f *file) Buffered() int { return f.held }
+// settle hands the block on.
+func (f *file) settle() error {
+	f.held, f.rows = f.held+f.block.size, f.rows+f.block.rows
+	return f.block.writeTo(f.columns)
+}
+
+func (f *file) Buffered() int { return f.held + f.block.size }
 
 // Flush ends the row group.
 func (f *file) Flush() error {
+	if err := f.settle(); err != nil {
+		return err
+	}
 	f.held, f.rows = 0, 0
 	return f.w.Flush()
 }
 
-func (f *file) Close() error { return f.w.Close() }
+func (f *file) Close() error {
+	if err := f.settle(); err != nil {
+		return err
+	}
+	return f.w.Close()
+}

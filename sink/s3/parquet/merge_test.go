@@ -11,6 +11,7 @@ import (
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink/s3"
+	"github.com/flinksink/flinksink/sink/s3/internal/filetest"
 	"github.com/flinksink/flinksink/sink/s3/parquet"
 )
 
@@ -65,7 +66,7 @@ func TestMerge(t *testing.T) {
 	tb, rows, _ := everything(t)
 	var files [][]byte
 	for _, r := range rows {
-		files = append(files, write(t, nil, tb, r, r))
+		files = append(files, filetest.Write(t, parquet.New(nil), tb, r, r))
 	}
 	out, err := merge(nil, files...)
 	if err != nil {
@@ -90,8 +91,8 @@ func TestMerge(t *testing.T) {
 }
 
 func TestMerge_Unlike(t *testing.T) {
-	a := write(t, nil, table(t, "a BIGINT"), changelog.Row{changelog.IntValue(1)})
-	b := write(t, nil, table(t, "a BIGINT", "b INT"), changelog.Row{changelog.IntValue(1), null})
+	a := filetest.Write(t, parquet.New(nil), filetest.Table(t, "a BIGINT"), changelog.Row{changelog.IntValue(1)})
+	b := filetest.Write(t, parquet.New(nil), filetest.Table(t, "a BIGINT", "b INT"), changelog.Row{changelog.IntValue(1), null})
 	if _, err := merge(nil, a, b); !errors.Is(err, s3.ErrUnlike) {
 		t.Errorf("%v", err)
 	}

@@ -73,12 +73,48 @@ func (s *Server) part(c *call) {
 	}
 }
 
-// complete applies the rules in the order in which S3 does: the upload, the list, the parts, the condition.
-func (s *Server) complete(c *call) {
-	u := s.of(c)
-	if u == nil {
+// Strand makes of all uploads of a bucket what versitygw 1.8.0 leaves of one when it is killed in its completion: the upload has a name of the server's
+// own, ID.ETAG.inprogress, which no listing shows; a completion of ID is answered 200, and no object comes of it.
+func (s *Server) Strand(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.buckets[name]
+	if b == nil {
 		return
 	}
+	for _, u := range slices.Collect(maps.Values(b.uploads)) {
+		var etags []string
+		for _, n := range slices.Sorted(maps.Keys(u.parts)) {
+			etags = append(etags, u.parts[n].etag)
+		}
+		delete(b.uploads, u.id)
+		u.id, u.hidden = stranded(u.id, etags), true
+		b.uploads[u.id] = u
+	}
+}
+
+func stranded(id string, parts []string) string {
+	return id + "." + strings.Trim(multipartETag(parts), `"`) + ".inprogress"
+}
+
+// multipartETag is the MD5 of the parts' MD5s, and their number.
+func multipartETag(parts []string) string {
+	var sums []byte
+	for _, p := range parts {
+		sum, _ := hex.DecodeString(strings.Trim(p, `"`)) // what is no MD5 is refused as a part
+		sums = append(sums, sum...)
+	}
+	sum := md5.Sum(sums)
+	return fmt.Sprintf(`"%s-%d"`, hex.EncodeToString(sum[:]), len(parts))
+}
+
+type completed struct {
+	XMLName           xml.Name `xml:"CompleteMultipartUploadResult"`
+	Bucket, Key, ETag string
+}
+
+// complete applies the rules in the order in which S3 does: the upload, the list, the parts, the condition.
+func (s *Server) complete(c *call) {
 	var in struct {
 		Part []struct {
 			PartNumber    int
@@ -86,11 +122,24 @@ func (s *Server) complete(c *call) {
 			ChecksumCRC32 string
 		}
 	}
-	if err := xml.Unmarshal(c.body, &in); err != nil || len(in.Part) == 0 {
+	err := xml.Unmarshal(c.body, &in)
+	var etags []string
+	for _, p := range in.Part {
+		etags = append(etags, p.ETag)
+	}
+	if c.bucket.uploads[stranded(c.q.Get("uploadId"), etags)] != nil {
+		c.xml(completed{Bucket: c.Bucket, Key: c.Key, ETag: multipartETag(etags)})
+		return
+	}
+	u := s.of(c)
+	if u == nil {
+		return
+	}
+	if err != nil || len(in.Part) == 0 {
 		c.fail(http.StatusBadRequest, "MalformedXML")
 		return
 	}
-	var body, sums []byte
+	var body []byte
 	last := 0
 	for i, p := range in.Part {
 		have := u.parts[p.PartNumber]
@@ -116,20 +165,14 @@ func (s *Server) complete(c *call) {
 		}
 		last = p.PartNumber
 		body = append(body, have.body...)
-		sum := md5.Sum(have.body)
-		sums = append(sums, sum[:]...)
 	}
 	if !s.condition(c) {
 		return
 	}
-	sum := md5.Sum(sums)
-	o := &object{body: body, etag: fmt.Sprintf(`"%s-%d"`, hex.EncodeToString(sum[:]), len(in.Part)), header: u.header, when: s.now()}
+	o := &object{body: body, etag: multipartETag(etags), header: u.header, when: s.now()}
 	c.bucket.objects[c.Key] = o
 	delete(c.bucket.uploads, u.id)
-	c.xml(struct {
-		XMLName           xml.Name `xml:"CompleteMultipartUploadResult"`
-		Bucket, Key, ETag string
-	}{Bucket: c.Bucket, Key: c.Key, ETag: o.etag})
+	c.xml(completed{Bucket: c.Bucket, Key: c.Key, ETag: o.etag})
 }
 
 func (s *Server) listParts(c *call) {
@@ -173,7 +216,7 @@ func (s *Server) listUploads(c *call) {
 	var all []up
 	for _, u := range c.bucket.uploads {
 		marker, id := c.q.Get("key-marker"), c.q.Get("upload-id-marker")
-		if strings.HasPrefix(u.key, c.q.Get("prefix")) && (u.key > marker || id != "" && u.key == marker && u.id > id) {
+		if !u.hidden && strings.HasPrefix(u.key, c.q.Get("prefix")) && (u.key > marker || id != "" && u.key == marker && u.id > id) {
 			all = append(all, up{u.key, u.id})
 		}
 	}

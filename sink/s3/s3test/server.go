@@ -74,6 +74,7 @@ type upload struct {
 	header   http.Header
 	checksum string // the algorithm that was declared
 	parts    map[int]*object
+	hidden   bool // in listings
 }
 
 // Start starts a server with the buckets.

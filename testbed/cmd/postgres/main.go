@@ -1,7 +1,7 @@
 // Command postgres gives a real Postgres server (see testbed/postgres), prints its connection string, and keeps it until its standard
 // input ends or it is interrupted.
 //
-//	postgres [-own]
+//	postgres [-own] [-tls] [-version 15]
 package main
 
 import (
@@ -18,22 +18,24 @@ import (
 
 func main() {
 	own := flag.Bool("own", false, "start a server even where "+postgres.Env+" names one")
+	tls := flag.Bool("tls", false, "take TLS connections too, with a certificate of its own")
+	version := flag.String("version", "", "the major `version`, 13 to 18; else what is installed")
 	flag.Parse()
-	if err := run(*own); err != nil {
+	if err := run(postgres.Options{Own: *own, TLS: *tls, Version: *version}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(own bool) error {
+func run(o postgres.Options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	log := func(format string, args ...any) { fmt.Fprintf(os.Stderr, "postgres: "+format+"\n", args...) }
-	s, err := postgres.Start(ctx, postgres.Options{Own: own, Log: log})
+	o.Log = func(format string, args ...any) { fmt.Fprintf(os.Stderr, "postgres: "+format+"\n", args...) }
+	s, err := postgres.Start(ctx, o)
 	if err != nil {
 		return err
 	}
-	log("%s", s.Origin())
+	o.Log("%s", s.Origin())
 	fmt.Println(s.DSN())
 	over := make(chan struct{})
 	go func() {

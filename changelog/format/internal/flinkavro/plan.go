@@ -37,17 +37,19 @@ type Options struct {
 	Legacy   bool   // of 'avro': 'timestamp_mapping.legacy'
 	Registry bool   // a format of the schema registry, which has the legacy mapping alone
 	Record   string // the name that a ROW has
+	Sources  bool   // the types of Kafka Connect and Debezium are read, for which there are columns that Flink has none for
 }
 
 // NewPlan returns the plan of the schema that Flink derives from t, or says what Avro or Flink does not have.
 func NewPlan(t *changelog.Type, o Options) (Plan, error) {
-	return newPlan(t, place{legacy: o.Legacy || o.Registry, registry: o.Registry, record: o.Record})
+	return newPlan(t, place{legacy: o.Legacy || o.Registry, registry: o.Registry, record: o.Record, sources: o.Sources})
 }
 
 // place is where in a row a type stands. The schema of elements, and the reading of fields, do not learn of 'timestamp_mapping.legacy'.
 type place struct {
 	legacy   bool
 	registry bool   // there is no such option
+	sources  bool   // of Options
 	record   string // the name that a ROW here has
 	nested   bool   // in a ROW, ARRAY or MAP
 	element  bool   // in an ARRAY or MAP
@@ -64,6 +66,9 @@ func newPlan(t *changelog.Type, at place) (Plan, error) {
 		changelog.RootBinary, changelog.RootVarbinary, changelog.RootDate, changelog.RootTime:
 		return p, nil
 	case changelog.RootTimestamp, changelog.RootTimestampLTZ:
+		if at.sources {
+			return p, nil
+		}
 		return p, checkTimestamp(t, at)
 	case changelog.RootArray:
 		return p.with(t.Elem, at)

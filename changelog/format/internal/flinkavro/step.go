@@ -23,6 +23,8 @@ type Step struct {
 
 	Symbols []changelog.Value // of OpEnum, by the writer's number; NULL: the reader has no such symbol
 	Size    int               // of OpFixed
+
+	PerSecond int64 // of OpTicks
 }
 
 // Field is a field of the writer.
@@ -54,6 +56,14 @@ const (
 	OpToFloat // an int, a long or a float for a float or a double; Size is its bits, negative for a float
 	OpEnum
 	OpFixed
+
+	// For the types of Kafka Connect and Debezium, whose Steps[0], but for OpTicks, reads the value as it was written.
+	OpTicks    // an integer of Size bits, of which PerSecond make a second
+	OpZoned    // ISO text with a zone
+	OpUnscaled // a decimal in bytes, at Size as its scale
+	OpVariable // a decimal in bytes with its scale
+	OpPlain    // a decimal in text, or of a float or a double
+	OpFlag     // an int that is 0 or 1
 
 	// For what is passed over.
 	OpSkip      // Size bytes
@@ -186,6 +196,8 @@ func (r *Reader) step(s *Step, dst *changelog.Value) *Failure {
 		}
 		*dst = changelog.BytesValue(data)
 		return nil
+	case OpTicks, OpZoned, OpUnscaled, OpVariable, OpPlain, OpFlag:
+		return r.source(s, dst)
 	}
 	return flinkjson.Misfit(changelog.SchemaMismatch, s.Reason)
 }

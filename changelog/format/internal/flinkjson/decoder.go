@@ -68,7 +68,14 @@ const tooLarge = "the rows of the message would take far more memory than the me
 
 // DecodePayload implements [changelog.PayloadDecoder]. A change with a nil Row is Flink's null row: what its parser decoder hands on
 // where a message breaks inside an object and 'ignore-parse-errors' is on, and for the element null of an array.
-func (d *Decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog.Record) error {
+func (d *Decoder) DecodePayload(b *changelog.Batch, payload []byte, r *changelog.Record) error {
+	_, err := d.DecodeWhole(b, payload, r)
+	return err
+}
+
+// DecodeWhole is DecodePayload. whole says that the message is clean JSON of one object with no member that is no column, at any depth. A message that is read in
+// the exact way is never said to be whole: it has something odd in it.
+func (d *Decoder) DecodeWhole(b *changelog.Batch, payload []byte, _ *changelog.Record) (whole bool, err error) {
 	w, _ := d.work.Get().(*work)
 	if w == nil {
 		w = new(work)
@@ -77,16 +84,16 @@ func (d *Decoder) DecodePayload(b *changelog.Batch, payload []byte, _ *changelog
 	start := b.Len()
 	if !d.Tree {
 		if w.plain.message(d, b, payload) {
-			return nil
+			return !w.plain.skipped && b.Len() == start+1, nil
 		}
 		b.Truncate(start)
 		if w.plain.room < 0 {
-			return &changelog.DataError{Class: changelog.OutOfRange, Reason: tooLarge} // the exact reader would only take as much again
+			return false, &changelog.DataError{Class: changelog.OutOfRange, Reason: tooLarge} // the exact reader would only take as much again
 		}
 	}
 	if f := w.exact.message(d, b, payload); f != nil {
 		b.Truncate(start)
-		return f.dataError()
+		return false, f.dataError()
 	}
-	return nil
+	return false, nil
 }

@@ -84,6 +84,13 @@ type Image struct {
 // ReadOutline reads a message with o. A message that is clean JSON and fits its types is handed to one in a single pass; every other, and what one
 // answers with [Again], is handed to odd as a tree. Both answer as in [Envelope.Read].
 func (e *Envelope) ReadOutline(b *changelog.Batch, payload []byte, o *Outline, one func(m *Message) *Failure, odd func(t *Tree, root *Node) *Failure) error {
+	_, err := e.ReadWhole(b, payload, o, one, odd)
+	return err
+}
+
+// ReadWhole is ReadOutline. whole says that the message was read in a single pass, that each of its rows became a change, and that it holds no more than those,
+// at any depth, but for the one value that says which kind of change it is.
+func (e *Envelope) ReadWhole(b *changelog.Batch, payload []byte, o *Outline, one func(m *Message) *Failure, odd func(t *Tree, root *Node) *Failure) (whole bool, err error) {
 	w, _ := e.outlines.Get().(*outlineWork)
 	if w == nil {
 		w = new(outlineWork)
@@ -95,18 +102,33 @@ func (e *Envelope) ReadOutline(b *changelog.Batch, payload []byte, o *Outline, o
 		if f = one(&w.m); f != nil && f.kind == again {
 			took, f = false, nil
 		}
+		whole = took && f == nil && !w.skipped && w.m.says(b.Len()-start)
 	}
 	w.reset()
 	e.outlines.Put(w)
 	switch {
 	case !took && f == nil:
 		b.Truncate(start)
-		return e.read(b, payload, o, odd)
+		return false, e.read(b, payload, o, odd)
 	case f == nil, f.kind != final && e.d.IgnoreErrors:
-		return nil
+		return whole, nil
 	}
 	b.Truncate(start)
-	return f.dataError()
+	return false, f.dataError()
+}
+
+// says reports whether the message holds so many rows, and one value beside them.
+func (m *Message) says(rows int) bool {
+	values := 0
+	for i := range m.Values {
+		if !m.Values[i].IsNull() {
+			values++
+		}
+	}
+	for _, images := range m.Rows {
+		rows -= len(images)
+	}
+	return rows == 0 && values == 1
 }
 
 // outlineWork is the scratch memory of one message.
@@ -141,7 +163,7 @@ func (w *outlineWork) reset() {
 
 // read reads a message as [plain] does: it takes nothing that the reader of trees reads otherwise.
 func (w *outlineWork) read(e *Envelope, b *changelog.Batch, p []byte, o *Outline) bool {
-	w.b, w.p, w.i, w.depth = b, p, 0, 1
+	w.b, w.p, w.i, w.depth, w.skipped = b, p, 0, 1, false
 	w.room = room(len(p))
 	w.iso, w.missing, w.millis = e.d.ISO, false, e.d.flink.Since(changelog.Flink2_3)
 	w.tree, w.decimals = true, e.d.decimals
@@ -181,6 +203,7 @@ func (w *outlineWork) inside(o *Outline) bool {
 		c := w.space()
 		switch {
 		case string(name) != o.Inside:
+			w.skipped = true
 			if !w.fresh(name, 0) || !w.skip() {
 				return false
 			}
@@ -232,6 +255,7 @@ func (w *outlineWork) members(o *Outline) bool {
 		c := w.space()
 		switch {
 		case k < 0:
+			w.skipped = true
 			if !w.skip() {
 				return false
 			}

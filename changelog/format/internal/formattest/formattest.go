@@ -1,4 +1,4 @@
-// Package formattest is what the tests of formats that wrap JSON rows have in common.
+// Package formattest is what the tests of formats have in common.
 package formattest
 
 import (
@@ -40,6 +40,16 @@ func Decoder(t testing.TB, f changelog.Format, p changelog.Payload) changelog.Pa
 		t.Fatal(err)
 	}
 	return d
+}
+
+// Encoder makes an encoder, or fails the test.
+func Encoder(t testing.TB, f changelog.Format, p changelog.Payload) changelog.PayloadEncoder {
+	t.Helper()
+	e, err := f.NewEncoder(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // Text prints changes as "-U {..} +U {..}", columns that are Unchanged left out, and "key" before a delete that knows no more.

@@ -24,8 +24,9 @@ const (
 	maxReferences  = 256      // schemas that one schema refers to, and those that they do
 )
 
-// HTTP are the settings of a format that are not Flink's.
-type HTTP struct {
+// Extra are the settings of a format that are not Flink's.
+type Extra struct {
+	SourceTypes bool // the types of Kafka Connect and Debezium are read as what they are
 	// Client makes the requests, in place of one that follows the options ssl.*.
 	Client *http.Client
 	// Timeout bounds a request and its answer; it is ten seconds where it is 0.
@@ -40,7 +41,7 @@ type client struct {
 	timeout time.Duration
 }
 
-func newClient(format string, s settings, h HTTP) (*client, error) {
+func newClient(format string, s settings, h Extra) (*client, error) {
 	var base http.Client
 	switch {
 	case h.Client != nil && s.tls != nil:

@@ -13,8 +13,10 @@ import (
 // compile brings a writer's schema together with the plan of the table, as Avro's Resolver does, which Flink's reader runs. Like it, and unlike the
 // resolution of the parser's own package, what does not fit fails where a datum comes to it and not before: a union of which only
 // some branches fit is read as long as the others are not taken.
-func compile(s *schema, p *flinkavro.Plan) *flinkavro.Step {
-	c := compiler{s, map[match]*flinkavro.Step{}, map[string]*flinkavro.Step{}}
+//
+// With sources a value of a type of Kafka Connect or Debezium is read as what it is, which Flink does not do.
+func compile(s *schema, p *flinkavro.Plan, sources bool) *flinkavro.Step {
+	c := compiler{s, map[match]*flinkavro.Step{}, map[string]*flinkavro.Step{}, sources}
 	return c.resolve(s.root, p)
 }
 
@@ -22,6 +24,7 @@ type compiler struct {
 	*schema
 	done    map[match]*flinkavro.Step  // records of the writer beside ROWs
 	skipped map[string]*flinkavro.Step // records of the writer that are passed over
+	sources bool
 }
 
 type match struct {
@@ -58,6 +61,13 @@ func (c *compiler) single(n *avro.SchemaNode, p *flinkavro.Plan) *flinkavro.Step
 		return &flinkavro.Step{Op: flinkavro.OpNull, Plan: p}
 	case n.Type == "null":
 		return fail("the message has null here, and the column is %s", p.Type)
+	}
+	if c.sources {
+		if s := c.source(n, p); s != nil {
+			return s
+		}
+	}
+	switch {
 	case kind(n) != reader:
 		return c.promote(n, p, inner)
 	}

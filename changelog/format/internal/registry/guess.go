@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -53,10 +54,9 @@ func connectName(n *avro.SchemaNode) string {
 }
 
 func told(n *avro.SchemaNode, p *flinkavro.Plan, unit string) string {
-	what := n.LogicalType
-	if what == "" {
-		what = connectName(n)
-	}
 	return fmt.Sprintf("the message was written with %s of %s, and the column is %s; Flink would read it as %s; declare a BIGINT or an INT, or have it written in them",
-		n.Type, what, p.Type, unit)
+		n.Type, semantics(n), p.Type, unit)
 }
+
+// semantics is what a type says of its values beyond their form.
+func semantics(n *avro.SchemaNode) string { return cmp.Or(n.LogicalType, connectName(n)) }

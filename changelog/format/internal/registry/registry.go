@@ -23,6 +23,9 @@ type Codec struct {
 	client  *client
 	subject string
 	text    string // the table's schema
+	sources bool
+	// unwritten are properties that only a writer would heed, and that none here does.
+	unwritten []string
 
 	last    atomic.Pointer[entry] // that was asked for last: most topics have one
 	mu      sync.Mutex
@@ -41,21 +44,25 @@ type entry struct {
 }
 
 // NewCodec makes the codec of the format called format for a payload, whose rows in Avro are of type t. Every mistake in the options and the types is
-// reported. Nothing is asked of the registry yet.
-func NewCodec(format string, p changelog.Payload, t *changelog.Type, h HTTP) (*Codec, error) {
+// reported. Nothing is asked of the registry yet. With x.SourceTypes nothing can be written.
+func NewCodec(format string, p changelog.Payload, t *changelog.Type, x Extra) (*Codec, error) {
 	s, err := readSettings(format, p.Options)
-	plan, err2 := flinkavro.NewPlan(t, flinkavro.Options{Registry: true, Record: flinkavro.RootName})
+	plan, err2 := flinkavro.NewPlan(t, flinkavro.Options{Registry: true, Record: flinkavro.RootName, Sources: x.SourceTypes})
 	if err2 != nil {
 		err2 = fmt.Errorf("%s: %w", format, err2)
 	}
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	c := &Codec{Plan: &plan, subject: s.subject, entries: map[int32]*entry{}}
-	if c.client, err = newClient(format, s, h); err != nil {
+	c := &Codec{Plan: &plan, subject: s.subject, entries: map[int32]*entry{}, sources: x.SourceTypes, unwritten: s.unwritten}
+	if c.client, err = newClient(format, s, x); err != nil {
 		return nil, err
 	}
-	if s.schema != "" {
+	if x.SourceTypes {
+		if s.schema != "" {
+			return nil, fmt.Errorf("%s: option 'schema' has the types of Flink, and Format.SourceTypes reads others; drop one of them", format)
+		}
+	} else if s.schema != "" {
 		if c.text, err = given(s.schema, c.Plan); err != nil {
 			return nil, fmt.Errorf("%s: option 'schema' %w", format, err)
 		}
@@ -131,7 +138,7 @@ func (c *Codec) entry(id int32) *entry {
 	}
 	s, err := c.client.schema(int(id))
 	if err == nil {
-		e.step = compile(s, c.Plan)
+		e.step = compile(s, c.Plan, c.sources)
 	} else {
 		e.err = err
 		c.mu.Lock()
@@ -148,6 +155,9 @@ func (c *Codec) entry(id int32) *entry {
 func (c *Codec) Writable() error {
 	if c.subject == "" {
 		return fmt.Errorf("%s: option 'subject' is missing; it is the name under which the schema is registered, mostly <topic>-value or <topic>-key", c.client.format)
+	}
+	if len(c.unwritten) > 0 {
+		return fmt.Errorf("%s: option 'properties.%s' would have no effect on what is written, here as in Flink, whose writer registers its schema under the subject in any case; drop it to write", c.client.format, c.unwritten[0])
 	}
 	return fixed(c.client.format, c.Plan)
 }

@@ -33,6 +33,14 @@ var properties = map[string]string{
 	"bearer.auth.token":                       "bearer-auth.token",
 }
 
+// writersOnly are properties of Confluent's serializers, which say how a writer registers or finds its schema. Flink hands them to the registry's
+// client, which takes no notice of them: its writer always registers its schema under the subject. They change nothing that is read.
+var writersOnly = []string{
+	"auto.register.schemas", "avro.reflection.allow.null", "avro.remove.java.properties", "avro.use.logical.type.converters", "id.compatibility.strict",
+	"key.subject.name.strategy", "latest.compatibility.strict", "normalize.schemas", "use.latest.version", "use.latest.with.metadata", "use.schema.id",
+	"value.subject.name.strategy",
+}
+
 // settings are what the options say.
 type settings struct {
 	urls           []string // without user and password
@@ -41,6 +49,7 @@ type settings struct {
 	user, password string
 	token          string
 	tls            *tls.Config // nil: the options say nothing of it
+	unwritten      []string    // of writersOnly
 }
 
 // readSettings reads the options of the format called format. Every mistake is reported; no error holds a secret.
@@ -60,11 +69,11 @@ func readSettings(format string, options map[string]string) (s settings, err err
 				o[name] = value
 			}
 		case isProperty:
-			addProperty(o, options, property, value, bad)
+			s.addProperty(o, options, property, value, bad)
 		case name == "properties":
 			for _, pair := range strings.Split(value, ",") {
 				if k, v, ok := strings.Cut(strings.TrimSpace(pair), ":"); ok {
-					addProperty(o, options, k, v, bad)
+					s.addProperty(o, options, k, v, bad)
 				} else if pair != "" {
 					bad(name, "must be a list of key:value, with commas between")
 				}
@@ -82,9 +91,11 @@ func readSettings(format string, options map[string]string) (s settings, err err
 	return s, errors.Join(errs...)
 }
 
-func addProperty(o, options map[string]string, name, value string, bad func(option, text string, args ...any)) {
+func (s *settings) addProperty(o, options map[string]string, name, value string, bad func(option, text string, args ...any)) {
 	option, known := properties[name]
 	switch {
+	case slices.Contains(writersOnly, name):
+		s.unwritten = append(s.unwritten, name)
 	case !known:
 		bad("properties."+name, "is no property of a registry's client that is read here; those that are: %s", strings.Join(slices.Sorted(maps.Keys(properties)), ", "))
 	case option == "":

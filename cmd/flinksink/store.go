@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/filestore"
+	"github.com/flinksink/flinksink/sink/kafka"
+	"github.com/flinksink/flinksink/sink/postgres"
+	s3sink "github.com/flinksink/flinksink/sink/s3"
+)
+
+// storeFlags name a store that is not the target.
+type storeFlags struct {
+	url, schema string
+	more        []string // flags of its kind, in a command that is shown
+}
+
+// words name the store in a command that is shown: without secrets.
+func (f storeFlags) words() []string {
+	out := []string{"--store", place{kindOf(f.url), f.url}.public()}
+	if f.schema != "" {
+		out = append(out, "--store-schema", f.schema)
+	}
+	return append(out, f.more...)
+}
+
+func (f *storeFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.url, "store", "", "`URL` of what holds the positions, where the targets do not: "+spellings(storeKinds()...)+" (default: the target that can decide)")
+	fs.StringVar(&f.schema, "store-schema", "", "Postgres `SCHEMA` of flinksink's own tables (default: flinksink)")
+}
+
+func storeKinds() []kind { return []kind{atPostgres, atKafka, atS3, atFile} }
+
+// keeper is a store that was named.
+type keeper struct {
+	sink.Store
+	place place
+	pg    *postgres.Store  // nil: it is another one
+	file  *filestore.Store // nil: it is another one
+	pool  *pgxpool.Pool    // of pg
+	close func()
+}
+
+func newStore(pool *pgxpool.Pool, schema string) (*postgres.Store, error) {
+	return postgres.NewStore(pool, &postgres.StoreOptions{Schema: schema})
+}
+
+// openStore connects to what --store names.
+func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf *s3Flags, lanes int) (*keeper, error) {
+	p, err := c.placeOf("--store", f.url, storeKinds()...)
+	if err != nil {
+		return nil, err
+	}
+	k := &keeper{place: p, close: func() {}}
+	switch p.kind {
+	case atPostgres:
+		pool, err := c.openPool(ctx, "--store", p.url, lanes)
+		if err != nil {
+			return nil, err
+		}
+		if k.pg, err = newStore(pool, f.schema); err != nil {
+			pool.Close()
+			return nil, err
+		}
+		k.Store, k.pool, k.close = k.pg, pool, pool.Close
+	case atKafka:
+		b, err := p.broker("--store")
+		if err != nil {
+			return nil, err
+		}
+		if b.topic != "" && kf.checkpoints != "" && b.topic != kf.checkpoints {
+			return nil, config("--store names topic %q, and --kafka-checkpoints %q: name one", b.topic, kf.checkpoints)
+		}
+		o := &kafka.Options{Prefix: kf.prefix, Topic: b.topic}
+		if b.topic == "" {
+			o.Topic = kf.checkpoints
+		}
+		t, err := kf.clientTable("--kafka-config", b.seeds, nil)
+		if err != nil {
+			return nil, err
+		}
+		cl, _, err := c.brokersAt(ctx, "--store", t)
+		if err != nil {
+			return nil, err
+		}
+		if k.Store, err = kafka.NewStore(cl.Client, o); err != nil {
+			cl.Close()
+			return nil, err
+		}
+		k.close = func() {
+			k.Store.Close(context.WithoutCancel(ctx))
+			cl.Close()
+		}
+	case atS3:
+		d, err := p.folder("--store")
+		if err != nil {
+			return nil, err
+		}
+		client, err := c.bucketClient("--store", sf)
+		if err != nil {
+			return nil, err
+		}
+		if k.Store, err = s3sink.NewStore(client, d.bucket, d.prefix, s3sink.Settings{}); err != nil {
+			return nil, err
+		}
+	case atFile:
+		if k.file, err = filestore.New(p.file()); err != nil {
+			return nil, err
+		}
+		k.Store = k.file
+	}
+	return k, nil
+}
+
+// postgres returns the store if it is Postgres, which alone can do what.
+func (k *keeper) postgres(what, cure string) (*postgres.Store, error) {
+	if k.pg == nil {
+		return nil, config("--store: %s %s: %s", k.place.kind.article(), what, cure)
+	}
+	return k.pg, nil
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/kafka"
+)
+
+// kafkaFlags say how topics are written, and how their brokers are reached.
+type kafkaFlags struct {
+	ddl, table  string
+	config      []string
+	properties  string
+	letters     string
+	prefix      string
+	timeout     time.Duration
+	checkpoints string
+}
+
+func (f *kafkaFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.ddl, "kafka-ddl", "", "kafka: `FILE` with the CREATE TABLE of the topic that is written, whose connector and formats say how (default: as the topic that is read)")
+	fs.StringVar(&f.table, "kafka-table", "", "kafka: which `TABLE` of --kafka-ddl, or without it of --ddl")
+	fs.StringVar(&f.letters, "kafka-dead-letters", "", "kafka: `TOPIC` for dead letters, which has to exist")
+	fs.DurationVar(&f.timeout, "kafka-transaction-timeout", 0, "kafka: `TIME` after which brokers give a transaction up: what is decided and not committed by then is lost (default 15m)")
+	f.addClient(cmd)
+}
+
+// addClient adds those that a store has too.
+func (f *kafkaFlags) addClient(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.config, "kafka-config", nil, "kafka: a client property, `KEY=VALUE`, for the brokers of --to or --store (default: those of the table, if its brokers are the same); may be repeated")
+	fs.StringVar(&f.properties, "kafka-properties", "", "kafka: `FILE` with client properties, a KEY=VALUE a line, as Kafka's own tools take it in --command-config: the place for secrets")
+	fs.StringVar(&f.prefix, "kafka-prefix", "", "kafka: `TEXT` that begins every transactional id (default flinksink)")
+	fs.StringVar(&f.checkpoints, "kafka-checkpoints", "", "kafka: `TOPIC` that keeps positions (default flinksink-checkpoints)")
+}
+
+// words are the flags of a client that were given, without what may be secret in them.
+func (f *kafkaFlags) words() (out []string) {
+	for _, c := range f.config {
+		if k, _, _ := strings.Cut(c, "="); !ddl.SecretName("properties." + k) {
+			out = append(out, "--kafka-config", c)
+		} else {
+			out = append(out, "--kafka-config", k+"=...")
+		}
+	}
+	if f.properties != "" {
+		out = append(out, "--kafka-properties", f.properties)
+	}
+	if f.prefix != "" {
+		out = append(out, "--kafka-prefix", f.prefix)
+	}
+	if f.checkpoints != "" {
+		out = append(out, "--kafka-checkpoints", f.checkpoints)
+	}
+	return out
+}
+
+// clientTable is a table with nothing but the properties of a client for these brokers. Those of like are taken over if its brokers are the same
+// ones, by their names: keys of one cluster are not shown to another.
+func (f *kafkaFlags) clientTable(flag string, seeds []string, like *ddl.Table) (*ddl.Table, error) {
+	t := &ddl.Table{Options: ddl.Options{}}
+	if like != nil && sameSeeds(like.Options[bootstrap], seeds) {
+		for k, v := range like.Options {
+			if strings.HasPrefix(k, "properties.") {
+				t.Options[k] = v
+			}
+		}
+	}
+	lines, err := f.lines()
+	if err != nil {
+		return nil, err
+	}
+	over := brokerFlags{brokers: strings.Join(seeds, ","), config: append(lines, f.config...)}
+	if err := over.applyAs(flag, t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// lines reads --kafka-properties.
+func (f *kafkaFlags) lines() (out []string, err error) {
+	if f.properties == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(f.properties)
+	if err != nil {
+		return nil, config("--kafka-properties: %w", err)
+	}
+	for i, l := range strings.Split(string(b), "\n") {
+		if l = strings.TrimSpace(l); l == "" || l[0] == '#' || l[0] == '!' {
+			continue
+		}
+		if !strings.Contains(l, "=") {
+			return nil, config("--kafka-properties: line %d is no KEY=VALUE", i+1) // it may be a secret
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func sameSeeds(list string, seeds []string) bool {
+	theirs := strings.Split(list, ",")
+	for i := range theirs {
+		theirs[i] = strings.TrimSpace(theirs[i])
+	}
+	return slices.Equal(slices.Sorted(slices.Values(theirs)), slices.Sorted(slices.Values(seeds)))
+}
+
+// brokersAt connects to a cluster, or says within c.patience why it cannot, and returns the cluster's id.
+func (c *call) brokersAt(ctx context.Context, flag string, t *ddl.Table, more ...kgo.Opt) (*client, string, error) {
+	c.secretsOf(t)
+	opts, err := bridge.ClientOptions(t)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", flag, err)
+	}
+	cl, err := newClient(append(append(opts, kgo.ClientID("flinksink")), more...))
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := c.clusterOf(ctx, cl)
+	if err != nil {
+		cl.Close()
+		return nil, "", fmt.Errorf("%s: %w", flag, err)
+	}
+	return cl, id, nil
+}
+
+func (c *call) clusterOf(ctx context.Context, cl *client) (id string, err error) {
+	err = c.ask(ctx, cl, func(ctx context.Context) error {
+		meta, err := kadm.NewClient(cl.Client).BrokerMetadata(ctx)
+		id = meta.Cluster
+		return err
+	})
+	return id, err
+}
+
+// topicTarget is a topic.
+type topicTarget struct {
+	place
+	f      *targetFlags
+	mode   string // "": in-transaction
+	broker broker
+
+	cl      *client
+	options kafka.Options
+	sink    *kafka.Sink
+}
+
+func (t *topicTarget) at() place { return t.place }
+
+func (t *topicTarget) into(*ddl.Table) string { return "topic " + t.broker.topic }
+
+func (t *topicTarget) own() bool { return t.mode != "two-phase" }
+
+// table is the target as Flink's SQL would declare it.
+func (t *topicTarget) table(r *reading) (*ddl.Table, error) {
+	f := &t.f.kafka
+	text, name := r.source, f.table
+	if f.ddl != "" {
+		b, err := os.ReadFile(f.ddl)
+		if err != nil {
+			return nil, config("--kafka-ddl: %w", err)
+		}
+		text = string(b)
+	}
+	own := f.ddl != "" || f.table != ""
+	if !own {
+		name = r.named
+	}
+	out, err := ddl.Find(text, name)
+	if err != nil {
+		return nil, config("--kafka-ddl, --kafka-table: %w", err)
+	}
+	if !own {
+		out.Options = maps.Clone(r.table.Options) // with what the flags say
+	} else if topic := out.Options["topic"]; topic != "" && topic != t.broker.topic {
+		return nil, config("table %s of --kafka-ddl is of topic %q, and --to names topic %q: correct one of them", out.Name(), topic, t.broker.topic)
+	}
+	if out.Options == nil {
+		out.Options = ddl.Options{}
+	}
+	delete(out.Options, "topic-pattern")
+	out.Options["topic"] = t.broker.topic
+	return out, nil
+}
+
+// open implements target.
+func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink, error) {
+	f := &t.f.kafka
+	into, err := t.table(r)
+	if err != nil {
+		return nil, err
+	}
+	c.secretsOf(into)
+	props, err := f.clientTable("--kafka-config", t.broker.seeds, into)
+	if err != nil {
+		return nil, err
+	}
+	for _, topic := range r.in.Topics {
+		if topic == t.broker.topic && sameSeeds(r.table.Options[bootstrap], t.broker.seeds) {
+			return nil, config("--to names topic %q, which is the one that is read: the bridge would read what it writes", topic)
+		}
+	}
+	cl, id, err := c.brokersAt(ctx, "--to", props)
+	if err != nil {
+		return nil, err
+	}
+	t.cl = cl
+	t.options = kafka.Options{Prefix: f.prefix, TransactionTimeout: f.timeout, DeadLetterTopic: f.letters, Topic: f.checkpoints}
+	if same, err := t.sameCluster(ctx, c, r, id); err != nil {
+		return nil, err
+	} else if same {
+		t.options.Group = groupOf(r.bridge, r.in) // its offsets move with the transaction
+	}
+	build := kafka.InTransaction
+	if !t.own() {
+		build = kafka.TwoPhase
+	}
+	if t.sink, err = build(cl.Client, into, r.formats, &t.options); err != nil {
+		return nil, err
+	}
+	return t.sink, nil
+}
+
+// sameCluster reports whether the topics that are read are on the cluster that is written to.
+func (t *topicTarget) sameCluster(ctx context.Context, c *call, r *reading, id string) (bool, error) {
+	if r.apart {
+		return false, nil
+	}
+	cl, err := newClient(slices.Clone(r.in.Client))
+	if err != nil {
+		return false, err
+	}
+	defer cl.Close()
+	theirs, err := c.clusterOf(ctx, cl)
+	return id != "" && id == theirs, err
+}
+
+func (t *topicTarget) keeper() (sink.Store, error) {
+	st, err := kafka.NewStore(t.cl.Client, &t.options)
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+func (t *topicTarget) ready(context.Context, *reading, string, string) error {
+	if t.f.create && len(t.f.to) == 1 {
+		return config("--create-table makes tables and indexes; make the topic with Kafka's own tools, as its partitions and its retention are for you to choose")
+	}
+	return nil
+}
+
+// check implements target.
+func (t *topicTarget) check(ctx context.Context, k *checkup, s *subject, l sink.Lane, _ string) bool {
+	if s.dec == nil {
+		k.skip("topic", "what would be written into %s is not known", t.broker.topic)
+		return false
+	}
+	if k.bad("target", t.sink.Check(ctx, l)) {
+		return false
+	}
+	if s.onData == bridge.DeadLetter && t.f.kafka.letters == "" && len(t.f.to) == 1 {
+		k.bad("letters", config("there is nothing to keep dead letters in: name a topic by --kafka-dead-letters"))
+		return false
+	}
+	k.ok("target", "topic %s: it is there, takes the table's columns, and the transaction timeout is within the brokers' limit", t.broker.topic)
+	k.note("target", "its readers have to be read_committed ('properties.isolation.level' = 'read_committed' in Flink): whether they are, no broker can tell")
+	return true
+}
+
+func (t *topicTarget) close() {
+	if t.cl != nil {
+		t.cl.Close()
+	}
+}

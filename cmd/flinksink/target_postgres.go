@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/changelog/ddl"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/postgres"
+)
+
+// tablesFlags say how rows are written to Postgres.
+type tablesFlags struct {
+	into  string
+	shape shapeFlags
+}
+
+func (f *tablesFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.into, "into", "", "`TABLE` to write into, or schema.table, as SQL would name it (default: the Flink table's name, as it is)")
+	f.shape.add(cmd)
+}
+
+// tableFlagNames are the flags of Postgres targets alone.
+func tableFlagNames() []string { return append([]string{"into"}, shapeFlagNames()...) }
+
+// tableTarget is a table in Postgres.
+type tableTarget struct {
+	place
+	f    *targetFlags
+	mode string // "": in-transaction
+	pool *pgxpool.Pool
+	sink *postgres.Sink
+}
+
+func (t *tableTarget) at() place { return t.place }
+
+// open implements target.
+func (t *tableTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink, error) {
+	o := &postgres.Options{Schema: t.f.keep.schema, CreateTable: t.f.create}
+	if t.mode != "" {
+		var err error
+		if o.Mode, err = postgres.ParseMode(t.mode); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.f.table.shape.set(o); err != nil {
+		return nil, err
+	}
+	var err error
+	if t.pool, err = c.openPool(ctx, "--to", t.url, r.lanes); err != nil {
+		return nil, err
+	}
+	if t.sink, err = postgres.New(t.pool, t.f.table.into, o); err != nil {
+		return nil, err
+	}
+	return t.sink, nil
+}
+
+func (t *tableTarget) into(table *ddl.Table) string {
+	if t.f.table.into != "" {
+		return "table " + t.f.table.into
+	}
+	return "table " + table.Name()
+}
+
+func (t *tableTarget) own() bool { return t.mode == "" || t.mode == postgres.InTransaction.String() }
+
+func (t *tableTarget) keeper() (sink.Store, error) { return newStore(t.pool, t.f.keep.schema) }
+
+// ready implements target: a table is not made anew for a bridge that has read.
+func (t *tableTarget) ready(ctx context.Context, r *reading, sinkName, fingerprint string) error {
+	if !t.f.create {
+		return nil
+	}
+	lane := sink.Lane{Bridge: r.bridge, Sink: sinkName, Tables: []*changelog.Table{r.in.Decoder.Table()}}
+	for _, found := range t.sink.Check(ctx, lane, fingerprint) {
+		if found.What == "bridge" && found.Err != nil {
+			return found.Err
+		}
+	}
+	return nil
+}
+
+// check implements target.
+func (t *tableTarget) check(ctx context.Context, k *checkup, s *subject, l sink.Lane, fingerprint string) bool {
+	fine := true
+	for _, found := range t.sink.Check(ctx, l, fingerprint) {
+		if s.dec == nil && found.What == "table" {
+			k.skip("table", "its definition could not be read")
+			continue
+		}
+		if k.bad(found.What, found.Err) {
+			fine = false
+		} else {
+			k.ok(found.What, "%s", found.Found)
+		}
+	}
+	if fine && s.onData == bridge.DeadLetter {
+		k.bad("letters", t.sink.CheckDeadLetters(ctx))
+	}
+	return fine
+}
+
+func (t *tableTarget) close() {
+	if t.pool != nil {
+		t.pool.Close()
+	}
+}

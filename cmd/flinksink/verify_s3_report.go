@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// write prints what was found.
+func (l *lake) write(w io.Writer, took time.Duration) error {
+	var b strings.Builder
+	var at []string
+	for p, o := range l.limits {
+		at = append(at, fmt.Sprintf("%s@%d", p, o))
+	}
+	slices.Sort(at)
+	fmt.Fprintf(&b, "bridge %q: %s against %s, below %s\n", l.f.bridge, source(l.r.in), l.target.into(nil), strings.Join(at, ", "))
+	var missing, extra, other, damaged, gone, rows int64
+	var lines []string
+	for _, x := range append(l.lots, l.merged, l.uncovered) {
+		rows += x.have.n
+		switch {
+		case x.bad != nil:
+			damaged++
+			lines = append(lines, fmt.Sprintf("damaged: %s: %v", x.name, x.bad))
+		case x.gone:
+			gone++
+		case !l.rows && x != l.uncovered:
+			if x.have.n > x.want.n {
+				extra += x.have.n - x.want.n
+				lines = append(lines, fmt.Sprintf("%s: the topic has %d changes, its files hold %d rows", x.name, x.want.n, x.have.n))
+			}
+		case x.have == x.want:
+		default:
+			missing += max(0, x.want.n-x.have.n)
+			extra += max(0, x.have.n-x.want.n)
+			if x.have.n == x.want.n {
+				other++
+			}
+			lines = append(lines, fmt.Sprintf("%s: the topic has %d rows, its files hold %d%s", x.name, x.want.n, x.have.n, map[bool]string{true: ", and not the same"}[x.have.n == x.want.n]))
+		}
+	}
+	fmt.Fprintf(&b, "checkpoints: %s, files: %s, rows: %s, in %s\n", thousands(int64(len(l.lots))), thousands(l.files), thousands(rows), took.Round(100*time.Millisecond))
+	if len(l.lots) == 0 && l.files == 0 && l.uncovered.want.n > 0 {
+		return config("there is no manifest of bridge %q and sink %q there: correct --sink, or the bridge runs without manifests (--s3-manifest), and there is nothing to go by", l.f.bridge, l.f.sink)
+	}
+	const most = 20
+	for _, text := range append(slices.Clone(lines[:min(most, len(lines))]), l.overlaps[:min(most, len(l.overlaps))]...) {
+		b.WriteString(text + "\n")
+	}
+	if n := len(lines) + len(l.overlaps); n > most {
+		fmt.Fprintf(&b, "... and more of %d in all\n", n)
+	}
+	fmt.Fprintf(&b, "missing: %s rows\nextra: %s rows\n", thousands(missing), thousands(extra))
+	note := func(n int64, format string) {
+		if n > 0 {
+			fmt.Fprintf(&b, "not judged: "+format+"\n", thousands(n))
+		}
+	}
+	note(l.pending, "%s offsets that are decided and not yet committed")
+	note(gone, "%s checkpoints whose offsets the topic does not have any more (of merged files: all of them)")
+	note(l.unread, "what %s records that cannot be decoded would have added")
+	note(l.unwritten, "%s changes that no file takes")
+	if !l.rows {
+		b.WriteString("not judged: what the rows hold: of kind upsert a file has one row of each key, and which are left out depends on where files ended\n")
+	}
+	wrong := missing + extra + other + damaged + int64(len(l.overlaps))
+	if wrong == 0 {
+		b.WriteString("no difference\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	if wrong > 0 {
+		return fmt.Errorf("verify: %d rows are missing, %d are extra, %d checkpoints hold others, %d are damaged, %d stretches of offsets are there twice", missing, extra, other, damaged, len(l.overlaps))
+	}
+	return nil
+}

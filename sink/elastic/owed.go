@@ -1,0 +1,413 @@
+package elastic
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+	"github.com/flinksink/flinksink/sink"
+)
+
+// owed sends deletes a second time, where they are Hard and the first time may not have been enough.
+//
+// An older write that reaches the server after a delete is refused as long as the server knows the delete's version, which it does not after a restart of the
+// shard. Such a write was sent before the delete was: by a generation that had ended, or by this one, which got no answer and sent it again. Neither is on its
+// way for longer than reach: a lane sends for one lease after its generation was over, gives up a request after another, and the server, which is told so,
+// after a third; the fourth is for clocks. So a delete that is sent at a time when such a write may still be on its way, which is within reach of an Open
+// and of an answer that was lost, is owed: it is sent again once reach has passed, with the same version. Then nothing older comes any more, and what had come
+// meanwhile is gone. It can harm nothing: a row that is newer has a higher version.
+//
+// What is owed outlives the process. It is noted in Options.ControlIndex, as the very lines of the bulk, before the positions behind the deletes are
+// saved (Prepare waits for it); any later generation of the bridge pays it, in Open or when it is due, and takes the note away. A note that is paid twice, or late, by
+// anybody, does no harm either, so nothing has to be fenced.
+//
+// Why notes, when the topic can be read again: what this sink deletes is not what the topic says. A filter turns updates into deletes, a row
+// moves to another index, the data policy leaves messages out, a compacted topic forgets its own deletes, and an offset says nothing of when it was written here:
+// a lane that is an hour behind, or that reads a backlog, has deletes of a minute ago under any timestamp. The lines say exactly what to send, whoever drives
+// the sink. A lane that has been open for longer than reach and loses no answers notes nothing.
+type owed struct {
+	s     *Sink
+	owner string        // which notes are ours: of the bridge and sink
+	reach time.Duration // see above
+	ctx   context.Context
+	stop  context.CancelFunc
+
+	mu      sync.Mutex
+	since   time.Time // when a write began to be on its way last that a delete may be overtaken by
+	timer   *time.Timer
+	armed   bool
+	over    bool
+	failed  bool // the last payment in the background
+	running sync.WaitGroup
+}
+
+// maxLease bounds the lease where index.gc_deletes is long, and with it what is owed.
+const (
+	maxLease = 30 * time.Second
+	reach    = 4 * maxLease
+)
+
+const (
+	noteBytes = 1 << 20
+	notePage  = 16
+)
+
+// openOwed pays what is due, and begins to note deletes.
+func (c *committer) openOwed(ctx context.Context) error {
+	sum := sha256.Sum256([]byte(c.lane.Bridge + "\x00" + c.lane.Sink))
+	o := &owed{s: c.s, owner: hex.EncodeToString(sum[:]), reach: reach, since: time.Now()}
+	o.ctx, o.stop = context.WithCancel(context.WithoutCancel(ctx))
+	next, err := o.pay(ctx)
+	if err != nil {
+		o.stop()
+		return err
+	}
+	c.owed = o
+	o.arm(next)
+	return nil
+}
+
+// close ends payments in the background. What is owed stays noted.
+func (o *owed) close() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.over = true
+	if o.timer != nil {
+		o.timer.Stop()
+	}
+	o.mu.Unlock()
+	o.stop()
+	o.running.Wait()
+}
+
+// due reports whether deletes that are sent now are owed.
+func (o *owed) due() bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now() // of the clock that stands still while a machine sleeps and the one that can be set, the one that says less
+	return min(now.Sub(o.since), now.Round(0).Sub(o.since.Round(0))) < o.reach
+}
+
+// lost says that a request may still be on its way.
+func (o *owed) lost() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.since = time.Now()
+}
+
+// watch notices that the client sends a request again by itself, after an answer that only it knows was lost.
+func (o *owed) watch(ctx context.Context) context.Context {
+	if o == nil {
+		return ctx
+	}
+	var tries atomic.Int64
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if tries.Add(1) > 1 {
+			o.lost()
+		}
+	}})
+}
+
+// notes returns the lines of the deletes of b, as bulk requests that write them down.
+func (o *owed) notes(b *bulk) (out [][]byte) {
+	var lines []byte
+	done := func() {
+		if len(lines) == 0 {
+			return
+		}
+		var id [16]byte
+		_, _ = rand.Read(id[:])
+		note := fmt.Appendf(nil, `{"index":{"_id":"owed-%x"}}`+"\n"+`{"owner":"%s","noted":%d,"index":`, id, o.owner, time.Now().UnixMilli())
+		note = append(appendString(note, []byte(b.plan.path())), `,"deletes":`...)
+		note = append(appendString(note, lines), "}\n"...)
+		out, lines = append(out, note), lines[:0]
+	}
+	for i := range b.items {
+		if it := &b.items[i]; it.delete {
+			lines = append(lines, b.buf[it.start:it.end]...)
+		}
+		if len(lines) >= noteBytes {
+			done()
+		}
+	}
+	done()
+	return out
+}
+
+// write writes a note down.
+func (o *owed) write(ctx context.Context, note []byte) error {
+	if err := o.control(ctx, note, 1); err != nil {
+		return err
+	}
+	o.arm(o.reach)
+	return nil
+}
+
+// control sends a bulk of n items to the control index.
+func (o *owed) control(ctx context.Context, body []byte, n int) error {
+	answers, err := o.s.bulk(ctx, o.s.o.ControlIndex, body, n)
+	if err != nil {
+		return err
+	}
+	for i := range answers {
+		switch a := &answers[i]; a.verdict() {
+		case done:
+		case later, conflict:
+			return transientf("index %s does not take a note of deletes: %w", o.s.o.ControlIndex, a.why())
+		default:
+			return configf("index %s, which Options.ControlIndex names, does not take a note of deletes: %w", o.s.o.ControlIndex, a.why())
+		}
+	}
+	return nil
+}
+
+// bulk sends a request that is none of a lane's.
+func (s *Sink) bulk(ctx context.Context, index string, body []byte, n int) ([]answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
+	defer cancel()
+	res, err := esapi.BulkRequest{Index: index, Body: bytes.NewReader(body), FilterPath: answerPath}.Do(ctx, s.client)
+	if err != nil {
+		return nil, lost(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		return nil, refusedCall("write into index "+index, res)
+	}
+	answers, err := readAnswers(io.LimitReader(res.Body, maxAnswer), n)
+	if err != nil {
+		return nil, transientf("the answer to a bulk request cannot be read: %w", err)
+	}
+	return answers, nil
+}
+
+// arm has payments made after a while, if none are to be made before.
+func (o *owed) arm(after time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if after <= 0 || o.armed || o.over {
+		return
+	}
+	o.armed = true
+	o.timer = time.AfterFunc(after, o.turn)
+}
+
+func (o *owed) turn() {
+	o.mu.Lock()
+	o.armed = false
+	if o.over {
+		o.mu.Unlock()
+		return
+	}
+	o.running.Add(1)
+	o.mu.Unlock()
+	defer o.running.Done()
+	next, err := o.pay(o.ctx)
+	if err != nil {
+		next = maxLease
+	}
+	o.mu.Lock()
+	o.failed = err != nil
+	o.mu.Unlock()
+	o.arm(next)
+}
+
+// check pays in the foreground what could not be paid in the background, so that somebody hears why.
+func (o *owed) check(ctx context.Context) error {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	failed := o.failed
+	o.mu.Unlock()
+	if !failed {
+		return nil
+	}
+	next, err := o.pay(ctx)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.failed = false
+	o.mu.Unlock()
+	o.arm(next)
+	return nil
+}
+
+// note is one that was written down.
+type note struct {
+	ID     string `json:"_id"`
+	Source struct {
+		Noted   int64  `json:"noted"` // milliseconds since 1970
+		Index   string `json:"index"` // "": each line names its own
+		Deletes string `json:"deletes"`
+	} `json:"_source"`
+}
+
+// pay sends all deletes that are due, and returns when the next are; 0: none are noted. Those that the server does not take now stay noted.
+func (o *owed) pay(ctx context.Context) (next time.Duration, err error) {
+	left := 0 // notes that stay, at the front
+	for {
+		page, err := o.page(ctx, left)
+		if err != nil {
+			return 0, err
+		}
+		var paid []byte
+		n := 0
+		for i := range page {
+			age := time.Since(time.UnixMilli(page[i].Source.Noted))
+			if age < o.reach {
+				next = o.reach - age
+				break
+			}
+			ok, err := o.resend(ctx, &page[i])
+			if err != nil {
+				return 0, err
+			}
+			if !ok {
+				left++
+				continue
+			}
+			paid, n = append(appendString(append(paid, `{"delete":{"_id":`...), []byte(page[i].ID)), "}}\n"...), n+1
+		}
+		if n > 0 {
+			// A note that somebody else took away answers 404, as one that was there answers 200.
+			if err := o.control(ctx, paid, n); err != nil {
+				return 0, err
+			}
+		}
+		if next > 0 || len(page) < notePage {
+			break
+		}
+	}
+	if left > 0 {
+		return maxLease, nil
+	}
+	return next, nil
+}
+
+// page returns notes, the oldest first.
+func (o *owed) page(ctx context.Context, from int) ([]note, error) {
+	index := o.s.o.ControlIndex
+	ctx, cancel := context.WithTimeout(ctx, o.s.o.RequestTimeout)
+	defer cancel()
+	res, err := esapi.IndicesRefreshRequest{Index: []string{index}}.Do(ctx, o.s.client)
+	if err := check("refresh index "+index, res, err); err != nil {
+		return nil, err
+	}
+	body := `{"size":` + strconv.Itoa(notePage) + `,"from":` + strconv.Itoa(from) + `,"query":{"term":{"owner":"` + o.owner + `"}},"sort":[{"noted":{"order":"asc","unmapped_type":"long"}}],"track_total_hits":false}`
+	if res, err = (esapi.SearchRequest{Index: []string{index}, Body: bytes.NewReader([]byte(body))}).Do(ctx, o.s.client); err != nil {
+		return nil, lost(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		return nil, refusedCall("search index "+index, res)
+	}
+	var answer struct {
+		Shards struct {
+			Failed int `json:"failed"`
+		} `json:"_shards"`
+		TimedOut bool `json:"timed_out"`
+		Hits     struct {
+			Hits []note `json:"hits"`
+		} `json:"hits"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer); err != nil {
+		return nil, transientf("the answer to a search of index %s cannot be read: %w", index, withoutText(err))
+	}
+	if answer.Shards.Failed > 0 || answer.TimedOut {
+		return nil, transientf("%d shards of index %s did not answer a search", answer.Shards.Failed, index)
+	}
+	return answer.Hits.Hits, nil
+}
+
+// resend sends the deletes of one note, and reports whether the server took all of them.
+func (o *owed) resend(ctx context.Context, n *note) (bool, error) {
+	// A delete of an external version makes the index that it names, if that was taken away: not for a row that is gone.
+	there := make(map[string]bool)
+	var body []byte
+	items := 0
+	for lines := []byte(n.Source.Deletes); len(lines) > 0; {
+		line, rest, _ := bytes.Cut(lines, []byte("\n"))
+		lines = rest
+		var head struct {
+			Delete struct {
+				Index string `json:"_index"`
+			} `json:"delete"`
+		}
+		index := n.Source.Index
+		if index == "" {
+			if err := json.Unmarshal(line, &head); err != nil {
+				return false, transientf("a note of deletes in index %s cannot be read: %w", o.s.o.ControlIndex, withoutText(err))
+			}
+			index = head.Delete.Index
+		}
+		is, known := there[index]
+		if !known {
+			all, err := o.s.look(ctx, index, "*.settings.index.uuid")
+			if err != nil {
+				return false, err
+			}
+			is = len(all) > 0
+			there[index] = is
+		}
+		if is {
+			body, items = append(append(body, line...), '\n'), items+1
+		}
+	}
+	if items == 0 {
+		return true, nil
+	}
+	answers, err := o.s.bulk(ctx, n.Source.Index, body, items)
+	if err != nil {
+		return false, err
+	}
+	for i := range answers {
+		switch answers[i].verdict() {
+		case done, conflict: // a conflict: something newer is there
+		default:
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// openControl makes the index of leases and notes. Where that is not allowed somebody else has to have made it, and what is wrong with it shows when
+// it is written to.
+func (s *Sink) openControl(ctx context.Context) error {
+	const properties = `"properties":{"owner":{"type":"keyword"},"noted":{"type":"long"}}`
+	status, cause, err := s.createIndex(ctx, s.o.ControlIndex, `{"mappings":{"dynamic":"false",`+properties+`}}`)
+	switch {
+	case err != nil:
+		return err
+	case status == http.StatusTooManyRequests || status >= 500:
+		return refusedStatus("make index "+s.o.ControlIndex, status, cause)
+	case status < 300:
+		return nil
+	}
+	// One that is there may lack the fields that notes are found by.
+	_, err = s.putMapping(ctx, "prepare", s.o.ControlIndex, []byte(`{`+properties+`}`))
+	if sink.ClassOf(err) == sink.ErrConfig { // it has them in another form, which will do, as a hash is one word
+		return nil
+	}
+	return err
+}

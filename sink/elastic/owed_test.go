@@ -1,0 +1,314 @@
+package elastic_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+	"github.com/flinksink/flinksink/changelog"
+	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/elastic"
+	"github.com/flinksink/flinksink/sink/elastic/elastictest"
+)
+
+var hard = elastic.Options{Deletes: elastic.Hard}
+
+// owedNote is a note of deletes as a search finds it.
+type owedNote struct {
+	id, index, deletes string
+	noted              int64
+}
+
+// notes returns what is noted of deletes.
+func (l *lane) notes() (all []owedNote) {
+	l.t.Helper()
+	hits, err := l.s.search(l.s.prefix+"-control", everything)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, h := range hits {
+		var n struct {
+			Index, Deletes string
+			Noted          int64
+		}
+		if err := json.Unmarshal(h.Source, &n); err != nil {
+			l.t.Fatal(err)
+		}
+		if n.Noted != 0 {
+			all = append(all, owedNote{h.ID, n.Index, n.Deletes, n.Noted})
+		}
+	}
+	return all
+}
+
+// age makes every note older.
+func (l *lane) age(by time.Duration) {
+	l.t.Helper()
+	for _, n := range l.notes() {
+		id := strings.SplitN(n.id, "#", 2)[0]
+		hits, err := l.s.search(l.s.prefix+"-control", `{"ids":{"values":["`+id+`"]}}`)
+		if err != nil || len(hits) != 1 {
+			l.t.Fatal(hits, err)
+		}
+		var m map[string]any
+		d := json.NewDecoder(bytes.NewReader(hits[0].Source))
+		d.UseNumber()
+		if err := d.Decode(&m); err != nil {
+			l.t.Fatal(err)
+		}
+		m["noted"] = n.noted - by.Milliseconds()
+		body, err := json.Marshal(m)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.s.must("PUT", "/"+l.s.prefix+"-control/_doc/"+id, string(body))
+	}
+}
+
+// The crash that a version alone does not survive: a generation deletes a row and saves, the server restarts and forgets the delete, and the write of an
+// older generation arrives that was on its way all the time. The next generation ends with the row deleted.
+func TestOwed_StaleWriteAfterRestart(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		zombie := s.lane(orders(t), hard, nil).open(1, 0, false)
+		zombie.must(zombie.checkpoint(at(1, ins, 2, "stays")))
+		a := s.lane(orders(t), hard, nil).open(2, 0, true)
+		a.must(a.checkpoint(at(0, ins, 1, "a"), at(1, ins, 2, "stays")))
+		a.must(a.checkpoint(at(2, del, 1, "a"), at(3, del, 3, "was never there")))
+		if n := a.notes(); strings.Count(fmt.Sprint(n), `{"delete":`) != 2 {
+			t.Fatalf("noted: %v", n)
+		}
+		s.forget(a.index)
+		// Its lease has not run out, as it does not know yet that it was ended.
+		zombie.must(zombie.checkpoint(at(0, ins, 1, "a")))
+		zombie.expect(map[string]string{"1": `{"id":1,"v":"a"}`, "2": `{"id":2,"v":"stays"}`}) // the row is back
+
+		early := s.lane(orders(t), hard, nil).open(3, 0, true) // a takeover at a time when such a write may still come
+		early.must(early.checkpoint(at(4, upd, 2, "changed")))
+		if len(early.notes()) == 0 {
+			t.Fatal("what is not due was taken away")
+		}
+		early.age(elastic.Reach)
+		late := s.lane(orders(t), hard, nil).open(4, 0, true)
+		late.expect(map[string]string{"2": `{"id":2,"v":"changed"}`})
+		if n := late.notes(); len(n) != 0 {
+			t.Fatalf("still noted: %v", n)
+		}
+	})
+}
+
+// A delete that is sent again late does nothing to a row that came back by a newer change, and an index that was taken away is not made for it.
+func TestOwed_NewerRow(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		a := s.lane(orders(t), hard, nil).open(1, 0, false)
+		a.must(a.checkpoint(at(0, ins, 1, "a"), at(1, ins, 2, "b")))
+		a.must(a.checkpoint(at(2, del, 1, "a"), at(3, del, 2, "b")))
+		a.must(a.checkpoint(at(4, ins, 1, "again")))
+		a.age(elastic.Reach)
+		s.forget(a.index)
+		b := s.lane(orders(t), hard, nil).open(2, 0, true)
+		b.expect(map[string]string{"1": `{"id":1,"v":"again"}`})
+		b.must(b.checkpoint(at(5, del, 1, "again")))
+		b.age(elastic.Reach)
+		s.must("DELETE", "/"+b.index, "")
+		c := s.lane(orders(t), hard, nil).open(3, 0, false)
+		c.expect(map[string]string{})
+		if n := c.notes(); len(n) != 0 {
+			t.Fatalf("still noted: %v", n)
+		}
+		if mapping := s.must("GET", "/"+c.index, ""); !strings.Contains(mapping, "flinksink:b:es") {
+			t.Fatalf("the index was made by a delete: %s", mapping)
+		}
+	})
+}
+
+// Where rows name their indexes a note says which; a delete that moves a row is one, too.
+func TestOwed_ManyIndexes(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		tab := table(t, "o-{v}", mode(t, "[I,UB,UA,D]"), 1, "id BIGINT NOT NULL", "v STRING")
+		a := s.lane(tab, hard, nil).open(1, 0, false)
+		a.must(a.checkpoint(at(0, ins, 1, "x"), at(1, ins, 2, "y")))
+		a.must(a.checkpoint(at(2, changelog.UpdateBefore, 1, "x"), at(3, upd, 1, "y"), at(4, del, 2, "y")))
+		if n := fmt.Sprint(a.notes()); !strings.Contains(n, s.prefix+"-o-x") || !strings.Contains(n, s.prefix+"-o-y") {
+			t.Fatalf("noted: %v", n)
+		}
+		for _, index := range []string{"x", "y"} {
+			s.forget(s.prefix + "-o-" + index)
+		}
+		s.must("POST", "/_bulk", fmt.Sprintf(`{"index":{"_index":"%[1]s-o-x","_id":"1","version":0,"version_type":"external_gte"}}`+"\n"+`{"id":1,"v":"x"}`+"\n"+
+			`{"index":{"_index":"%[1]s-o-y","_id":"2","version":1,"version_type":"external_gte"}}`+"\n"+`{"id":2,"v":"y"}`+"\n", s.prefix))
+		a.age(elastic.Reach)
+		s.lane(tab, hard, nil).open(2, 0, true)
+		x, y := &lane{t: t, s: s, index: s.prefix + "-o-x"}, &lane{t: t, s: s, index: s.prefix + "-o-y"}
+		x.expect(map[string]string{})
+		y.expect(map[string]string{"1": `{"id":1,"v":"y"}`})
+	})
+}
+
+// A lane that was opened long ago and loses no answer owes nothing. One that loses an answer does, from then on.
+func TestOwed_OnlyWhereAWriteMayBeOnItsWay(t *testing.T) {
+	s := standIn(t)
+	var mu sync.Mutex
+	lose := false
+	s.fake.Inject(func(r *http.Request) *elastictest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if !lose || !strings.HasSuffix(r.URL.Path, "/_bulk") {
+			return nil
+		}
+		lose = false
+		return &elastictest.Fault{Lose: true}
+	})
+	l := s.lane(orders(t), hard, nil).open(1, 0, false)
+	elastic.PassReach(l.c)
+	l.must(l.checkpoint(at(0, ins, 1, "a"), at(1, ins, 2, "b"), at(2, ins, 3, "c")))
+	l.must(l.checkpoint(at(3, del, 1, "a")))
+	if n := l.notes(); len(n) != 0 {
+		t.Fatalf("noted: %v", n)
+	}
+	mu.Lock()
+	lose = true
+	mu.Unlock()
+	l.must(l.checkpoint(at(4, upd, 2, "changed"))) // is sent twice
+	l.must(l.checkpoint(at(5, del, 2, "changed")))
+	if n := l.notes(); len(n) != 1 {
+		t.Fatalf("noted: %v", n)
+	}
+}
+
+// A client that sends a request again by itself, as that of go-elasticsearch does, hides that an answer was lost.
+func TestOwed_ClientRetries(t *testing.T) {
+	s := standIn(t)
+	var lose atomic.Bool
+	s.fake.Inject(func(r *http.Request) *elastictest.Fault {
+		if strings.HasSuffix(r.URL.Path, "/_bulk") && lose.CompareAndSwap(true, false) {
+			return &elastictest.Fault{Lose: true}
+		}
+		return nil
+	})
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := elastictransport.New(elastictransport.Config{URLs: []*url.URL{u}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	es, err := elastic.New(client, "t-orders", &elastic.Options{Deletes: elastic.Hard, CreateIndex: true, ControlIndex: "t-control"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := es.Lane(t.Context(), sink.Lane{Bridge: "b", Sink: "es", Tables: tablesOf(orders(t))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	l := (&lane{t: t, table: orders(t), c: c, s: s, index: "t-orders", topic: topicA}).open(1, 0, false)
+	elastic.PassReach(l.c)
+	l.must(l.checkpoint(at(0, ins, 1, "a"), at(1, del, 2, "b")))
+	if n := l.notes(); len(n) != 0 {
+		t.Fatalf("noted: %v", n)
+	}
+	lose.Store(true)
+	l.must(l.checkpoint(at(2, upd, 1, "b")))
+	if lose.Load() {
+		t.Fatal("no answer was lost")
+	}
+	l.must(l.checkpoint(at(3, del, 1, "b")))
+	if n := l.notes(); len(n) != 1 {
+		t.Fatalf("noted: %v", n)
+	}
+}
+
+// A lane that goes on pays by itself when the time has come, without a change that would have to come.
+func TestOwed_PaidWhenDue(t *testing.T) {
+	s := standIn(t)
+	l := s.lane(orders(t), hard, nil).open(1, 0, false)
+	elastic.ShortenReach(l.c, 50*time.Millisecond)
+	paid := make(chan struct{})
+	var once sync.Once
+	s.fake.Inject(func(r *http.Request) *elastictest.Fault {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.HasPrefix(body, []byte(`{"delete":{"_id":"owed-`)) {
+			once.Do(func() { close(paid) })
+		}
+		return nil
+	})
+	l.must(l.write(at(0, ins, 1, "a")))
+	l.must(l.checkpoint(at(1, del, 1, "a")))
+	s.fake.ForgetDeleted()
+	s.must("POST", "/"+l.index+"/_bulk", `{"index":{"_id":"1","version":0,"version_type":"external_gte"}}`+"\n"+`{"id":1,"v":"a"}`+"\n")
+	<-paid
+	l.expect(map[string]string{})
+	if n := l.notes(); len(n) != 0 {
+		t.Fatalf("still noted: %v", n)
+	}
+}
+
+// A checkpoint whose deletes cannot be noted is not prepared, and what cannot be paid is told.
+func TestOwed_Refused(t *testing.T) {
+	s := standIn(t)
+	status := 0
+	s.fake.Inject(func(r *http.Request) *elastictest.Fault {
+		if status != 0 && strings.Contains(r.URL.Path, "-control/_") && (strings.HasSuffix(r.URL.Path, "/_search") || elastic.IsNote(r)) {
+			return &elastictest.Fault{Status: status, Body: `{"error":{"type":"security_exception"}}`}
+		}
+		return nil
+	})
+	l := s.lane(orders(t), hard, nil).open(1, 0, false)
+	l.must(l.write(at(0, del, 1, "a")))
+	status = 403
+	is(t, l.prepare(), sink.ErrConfig, "the server does not write into index t-control")
+	is(t, l.c.Open(context.Background(), l.claim(2, 0, true)), sink.ErrConfig, "search index t-control")
+	status = 0
+	l.open(3, 0, true)
+	elastic.FailPayment(l.c)
+	status = 403
+	is(t, l.checkpoint(at(0, ins, 1, "a")), sink.ErrConfig, "search index t-control")
+	status = 0
+	l.open(4, 0, true)
+	l.must(l.checkpoint(at(0, ins, 1, "a")))
+}
+
+// An index that takes nothing for now keeps what it is owed, and holds up no other.
+func TestOwed_OneIndexBlocked(t *testing.T) {
+	s := standIn(t)
+	names := "ab"
+	var lanes []*lane
+	for i := range names {
+		tab := orders(t)
+		tab.Name = names[i : i+1]
+		l := s.lane(tab, hard, nil).open(sink.GenerationID(i+1), 0, false)
+		for n := range 20 {
+			l.must(l.checkpoint(at(int64(n), del, n, "x")))
+		}
+		lanes = append(lanes, l)
+	}
+	a, b := lanes[0], lanes[1]
+	a.age(elastic.Reach + time.Hour)
+	s.must("POST", "/"+a.index+"/_close", "")
+	b.open(3, 0, true)
+	for _, n := range b.notes() {
+		if n.index != a.index {
+			t.Fatalf("still noted: %v", n)
+		}
+	}
+	if n := len(b.notes()); n != 20 {
+		t.Fatalf("%d are noted, expected 20", n)
+	}
+	s.must("POST", "/"+a.index+"/_open", "")
+	b.open(4, 0, true)
+	if n := b.notes(); len(n) != 0 {
+		t.Fatalf("still noted: %v", n)
+	}
+}
