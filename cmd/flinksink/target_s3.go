@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -226,7 +227,30 @@ func (t *filesTarget) check(ctx context.Context, k *checkup, s *subject, l sink.
 	if !t.options.Manifest {
 		k.note("target", "without manifests readers see the files of a checkpoint one after the other, and verify, compact and success have nothing to go by (--s3-manifest)")
 	}
+	t.lifecycle(ctx, k)
 	return true
+}
+
+// lifecycle prints what the bucket's lifecycle rules lack.
+func (t *filesTarget) lifecycle(ctx context.Context, k *checkup) {
+	lacks, err := t.sink.SuggestLifecycle(ctx)
+	if err != nil {
+		var e *sink.Error
+		if errors.As(err, &e) && e.Err != nil {
+			err = e.Err
+		}
+		k.skip("lifecycle", "the rules of bucket %s cannot be seen, with which the sink does not meddle; one has to abort incomplete uploads after a week or more: %v", t.folder.bucket, err)
+	}
+	for _, l := range lacks {
+		text := fmt.Sprintf("bucket %s: %s", t.folder.bucket, l.Text)
+		if l.Rule != "" {
+			text += ". Add this rule to those of its lifecycle configuration:\n" + l.Rule
+		}
+		k.note("lifecycle", "%s", text)
+	}
+	if err == nil && len(lacks) == 0 {
+		k.ok("lifecycle", "the rules of bucket %s take away what is left, and nothing else of the bridge's", t.folder.bucket)
+	}
 }
 
 func (t *filesTarget) close() {}

@@ -30,6 +30,15 @@ func (s *Server) answer(c *call) {
 	}
 	switch c.Op {
 	case "HeadBucket":
+	case "PutBucketLifecycleConfiguration": // kept and told, and not carried out
+		c.bucket.lifecycle = c.body
+	case "GetBucketLifecycleConfiguration":
+		if c.bucket.lifecycle == nil {
+			c.fail(http.StatusNotFound, "NoSuchLifecycleConfiguration")
+			return
+		}
+		c.out.Set("Content-Type", "application/xml")
+		c.text.Write(c.bucket.lifecycle)
 	case "PutObject":
 		s.put(c)
 	case "CopyObject":

@@ -58,8 +58,9 @@ type Fault struct {
 }
 
 type bucket struct {
-	objects map[string]*object
-	uploads map[string]*upload
+	objects   map[string]*object
+	uploads   map[string]*upload
+	lifecycle []byte // the configuration, as it was sent; nil: none
 }
 
 type object struct {
@@ -214,6 +215,10 @@ func (c *call) op(method string) string {
 	switch {
 	case c.Key == "" && method == http.MethodHead:
 		return "HeadBucket"
+	case c.Key == "" && c.has("lifecycle") && method == http.MethodGet:
+		return "GetBucketLifecycleConfiguration"
+	case c.Key == "" && c.has("lifecycle") && method == http.MethodPut:
+		return "PutBucketLifecycleConfiguration"
 	case c.Key == "" && method == http.MethodPut:
 		return "CreateBucket"
 	case c.Key == "" && method == http.MethodPost:
