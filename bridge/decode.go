@@ -268,6 +268,7 @@ func (d *decoder) chunk(ctx context.Context, c chunk) bool {
 					return false
 				}
 				s = d.span(&c)
+				d.turns(c.part.Partition, r.Offset)
 				d.ld.bytes += n
 			}
 			if !d.await(ctx, &c, err, try) {

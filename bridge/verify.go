@@ -186,7 +186,7 @@ func (c *comparison) run(ctx context.Context, name string, in Input, to sink.Ver
 	}
 	req := sink.ViewRequest{Bridge: name, Sink: d.SinkName, Table: c.in.Decoder.Table(), Keys: c.v.Keys, Why: c.v.Why}
 	if d.Store != nil {
-		if err := c.stored(ctx, &req); err != nil {
+		if err := c.stored(ctx, &req, to); err != nil {
 			return err
 		}
 	}
@@ -212,14 +212,36 @@ func (c *comparison) run(ctx context.Context, name string, in Input, to sink.Ver
 	}
 }
 
+// writesTo returns the targets of a bridge that are of the kind of name, the first word, where name is none of them; else "". See targetOf.
+func writesTo(fingerprint, name string) string {
+	_, targets, _ := strings.Cut(fingerprint, " target=")
+	targets, _, _ = strings.Cut(targets, ` into "`) // what the Postgres store adds
+	kind, _, _ := strings.Cut(name, " ")
+	var others []string
+	for target := range strings.SplitSeq(targets, "; ") {
+		switch {
+		case target == name:
+			return ""
+		case strings.HasPrefix(target, kind+" "):
+			others = append(others, target)
+		}
+	}
+	return strings.Join(others, " and ")
+}
+
 // stored asks the store where the bridge is.
-func (c *comparison) stored(ctx context.Context, req *sink.ViewRequest) error {
+func (c *comparison) stored(ctx context.Context, req *sink.ViewRequest, to sink.Verifiable) error {
 	st, err := c.r.o.Store.Read(ctx, c.r.name)
 	if err != nil {
 		return err
 	}
 	if len(st.Positions) == 0 {
 		return c.config("the store has no positions of bridge %q: correct the name, or Options.Store", c.r.name)
+	}
+	if s, ok := to.(fmt.Stringer); ok {
+		if other := writesTo(st.Fingerprint, s.String()); other != "" {
+			return c.config("the bridge writes to %s, and not to %s, whose rows would be taken for differences: name what it writes to, or the bridge that writes there", other, s)
+		}
 	}
 	req.Incarnation = st.Incarnation
 	for _, p := range st.Positions {

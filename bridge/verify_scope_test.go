@@ -11,6 +11,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
+// Where the positions are elsewhere, the fingerprint tells a target that the bridge does not write to.
+func TestVerify_OtherTarget(t *testing.T) {
+	for _, c := range []struct{ fingerprint, name, want string }{
+		{"group=g topics=t target=elastic orders", "elastic orders", ""},
+		{"group=g topics=t target=elastic orders", "elastic others", "elastic orders"},
+		{`group=g topics=t target=elastic orders; postgres into "public"."orders"`, "elastic others", "elastic orders"},
+		{`group=g topics=t target=elastic a; elastic b; postgres into "public"."orders"`, "elastic b", ""},
+		{`group=g topics=t target=elastic a; elastic b`, "elastic c", "elastic a and elastic b"},
+		{`group=g topics=t target=postgres into "public"."orders"`, "postgres", ""},
+		{"group=g topics=t target=of the user's own", "elastic orders", ""},
+		{"", "elastic orders", ""},
+	} {
+		if got := writesTo(c.fingerprint, c.name); got != c.want {
+			t.Errorf("%s, %s: %q", c.fingerprint, c.name, got)
+		}
+	}
+}
+
 // What the write shape makes of the topic is what is expected.
 func TestVerify_Shapes(t *testing.T) {
 	deleted := func(c *compared) {

@@ -94,7 +94,7 @@ func (w *watcher) joining(now time.Time) {
 	w.waits = true
 	session, _ := w.r.cl.OptValue(kgo.SessionTimeout).(time.Duration)
 	w.r.log.Warn("flinksink: the consumer group has given no partitions yet: it waits for its other members. One that died counts until its session is over (session.timeout.ms of that "+
-		"member); a restart is quicker with the same Options.InstanceID", "bridge", w.r.name, "group", w.r.o.Group, "sessionTimeout", session)
+		"member); a restart is quicker with the same Options.InstanceID (--instance)", "bridge", w.r.name, "group", w.r.o.Group, "sessionTimeout", session)
 }
 
 func (w *watcher) look(ctx context.Context) error {

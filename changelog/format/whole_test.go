@@ -131,3 +131,47 @@ func TestEncoding(t *testing.T) {
 		}
 	}
 }
+
+// A number with more digits than its DECIMAL holds is rounded: its row is not what the message says, so the message is none that a reader with more
+// digits may be given as that row. However the same number is spelt, it is whole.
+func TestOriginals_RoundedDecimal(t *testing.T) {
+	for _, encoding := range []struct{ with, before, after string }{
+		{"'connector' = 'kafka', 'format' = 'json'", "", ""},
+		{"'connector' = 'kafka', 'format' = 'debezium-json'", `{"before":null,"after":`, `,"op":"c"}`},
+	} {
+		tab, err := ddl.Find("CREATE TABLE t (a DECIMAL(10, 2), r ROW<m MAP<STRING, DECIMAL(5, 1)>>) WITH ('topic' = 't', 'properties.bootstrap.servers' = 'x', "+encoding.with+")", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := format.New(tab, formats, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for value, whole := range map[string]bool{
+			`{"a":10.55}`: true, `{"a":10.5}`: true, `{"a":10}`: true, `{"a":"10.55"}`: true, `{"a":-0.01}`: true,
+			`{"a":10.555}`: false, `{"a":"10.555"}`: false, `{"a":-0.001}`: false, `{"r":{"m":{"k":1.25}}}`: false, `{"r":{"m":{"k":1.2}}}`: true,
+		} {
+			b := changelog.NewBatch(d.Table())
+			b.KeepOriginals = true
+			if err := d.Decode(b, &changelog.Record{Value: []byte(encoding.before + value + encoding.after)}); err != nil || len(b.Originals) != 1 {
+				t.Fatalf("%s: %v, %d originals", value, err, len(b.Originals))
+			}
+			if got := b.Originals[0].Value != nil; got != whole {
+				t.Errorf("%s, %s: whole is %t", encoding.with, value, got)
+			}
+		}
+		if encoding.before != "" {
+			continue // whose reader takes no exponent
+		}
+		for value, whole := range map[string]bool{`{"a":1E+2}`: true, `{"a":1.5e1}`: true, `{"a":1055e-2}`: true, `{"a":1.055E1}`: true, `{"a":10555e-3}`: false, `{"a":1e-3}`: false} {
+			b := changelog.NewBatch(d.Table())
+			b.KeepOriginals = true
+			if err := d.Decode(b, &changelog.Record{Value: []byte(value)}); err != nil {
+				t.Fatalf("%s: %v", value, err)
+			}
+			if got := b.Originals[0].Value != nil; got != whole {
+				t.Errorf("%s: whole is %t", value, got)
+			}
+		}
+	}
+}

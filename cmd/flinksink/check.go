@@ -70,7 +70,7 @@ type checkup struct {
 }
 
 func (k *checkup) line(state, what, text string) {
-	text = hide(flags.Replace(strings.TrimPrefix(k.whole(text), "flinksink: ")), k.c.secrets)
+	text = hide(k.c.renamed(strings.TrimPrefix(k.whole(text), "flinksink: ")), k.c.secrets)
 	_, err := fmt.Fprintf(k.w, "%-6s %-10s %s\n", state, what, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 18)))
 	k.err = errors.Join(k.err, err)
 }
@@ -244,7 +244,7 @@ func (k *checkup) targets(ctx context.Context, s *subject, f *checkFlags, ts []t
 	if fine && s.topics != nil {
 		k.stored(ctx, s, to, fingerprint)
 	} else {
-		k.skip("positions", "topic or store could not be looked at")
+		k.skip("positions", "not compared before what is wrong above is put right")
 	}
 	k.guarantee(s, k.promise(s, to))
 }

@@ -26,9 +26,10 @@ func (c *call) drive(cmd *cobra.Command, r *reading, to *opened, o bridge.Option
 	began := time.Time{} // zero: not one row could have been read
 	o.Connect, o.Store = c.patience, to.store
 	o.Logger = slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	c.logger = o.Logger
 	o.Hooks.Started = func(g sink.Guarantee) {
 		began = time.Now()
-		fmt.Fprintf(out, "bridge %q: %s into %s\nguarantee: %s\n", r.bridge, source(in), to.into(r.table), g)
+		fmt.Fprintf(out, "bridge %q: %s into %s\nguarantee: %s\n", r.bridge, source(in), to.into(r.table), flags.Replace(g.String()))
 		scattered := o.Unordered && in.CheckOrder("", 2) != nil // perhaps of one partition: then the flag gives nothing up, and does no harm
 		for _, c := range caveats(scattered, o.OnData, o.AllowMissedDeletes) {
 			fmt.Fprintf(out, "but for %s\n", c)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/flinksink/flinksink/changelog/ddl"
@@ -44,7 +45,7 @@ func (c *call) tell(w io.Writer, path string, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	text := strings.TrimPrefix(flags.Replace(hide(err.Error(), c.secrets)), "flinksink: ")
+	text := strings.TrimPrefix(c.renamed(hide(err.Error(), c.secrets)), "flinksink: ")
 	// Joined errors are one a line; the lines after the first are set off, so that it is seen where the next message begins.
 	fmt.Fprintf(w, "flinksink: %s\n", strings.ReplaceAll(text, "\n", "\n  "))
 	var conf *configError
@@ -58,11 +59,35 @@ func (c *call) tell(w io.Writer, path string, err error) int {
 	return exitFailed
 }
 
-// flags gives the settings of the library, which its errors name, the names that they have here.
+// renamed gives the settings of the library, which its errors name, the names that they have here. Some have one name in two kinds of sinks.
+func (c *call) renamed(text string) string {
+	table, index := slices.Contains(c.kinds, atPostgres), slices.Contains(c.kinds, atIndex)
+	switch {
+	case table && index:
+		text = strings.ReplaceAll(text, "Options.Columns", "--column (Postgres) or --index-field")
+	case table:
+		text = strings.ReplaceAll(text, "Options.Columns", "--column")
+	}
+	if table && !slices.Contains(c.kinds, atKafka) {
+		text = limits.Replace(text)
+	}
+	return flags.Replace(text)
+}
+
+// limits are settings of the Postgres sink that have no flag.
+var limits = strings.NewReplacer(
+	"longer than Options.TransactionTimeout: raise it, or make", "longer than an hour, the longest that a transaction may take here: make",
+	"Options.TransactionTimeout", "an hour",
+	"Options.IdleTimeout", "5 minutes",
+)
+
+// flags are the names of settings.
 var flags = strings.NewReplacer(
 	"Options.CreateTable", "--create-table",
 	"Options.CreateIndex", "--create-table",
-	"Options.Deletes. Tombstone", "--index-deletes. tombstone",
+	"Options.Deletes. Tombstone keeps a small document in place of a deleted row, which readers leave out by the alias of Options.Alias, and never goes backwards. Hard deletes",
+	"--index-deletes. tombstone keeps a small document in place of a deleted row, which readers leave out by the alias of --index-alias, and never goes backwards. hard deletes",
+	"Options.Deletes: Tombstone", "--index-deletes tombstone",
 	"Options.Deletes", "--index-deletes",
 	"Options.Alias", "--index-alias",
 	"Options.Columns", "--index-field",
@@ -71,9 +96,12 @@ var flags = strings.NewReplacer(
 	"Changelog (every change) or Upsert (the last change of each key in a file) in s3.Options.Kind", "--s3-kind changelog (every change) or upsert (the last change of each key in a file)",
 	"Changelog in s3.Options.Kind", "--s3-kind changelog",
 	"Tombstone or Hard in elastic.Options.Deletes", "--index-deletes tombstone or hard",
+	"Options.Kind to Changelog (every change, with its kind) or Upsert", "--s3-kind to changelog (every change, with its kind) or upsert",
+	"Options.Kind to Changelog (every change, with its kind) or Upsert (", "--s3-kind to changelog (every change, with its kind) or upsert (",
 	"Options.Kind to Changelog", "--s3-kind to changelog",
 	"set it to Changelog or Upsert", "set it to changelog or upsert",
 	"Options.Kind AppendOnly", "--s3-kind append",
+	"Options.Kind Upsert writes one row a key: set it to Changelog", "--s3-kind upsert writes one row a key: set it to changelog",
 	"Options.Kind", "--s3-kind",
 	"SuccessOptions.PartitionBy", "--s3-partition-by",
 	"Options.PartitionBy", "--s3-partition-by",
@@ -92,6 +120,7 @@ var flags = strings.NewReplacer(
 	"Options.Schema", "--store-schema",
 	"Options.InstanceID", "--instance",
 	"Options.Interval", "--interval",
+	"Options.MaxDowntime", "--interval",
 	"Options.Lanes", "--lanes",
 	"Options.Unordered", "--unordered",
 	"Options.AllowMissedDeletes", "--allow-missed-deletes",
@@ -113,6 +142,10 @@ var flags = strings.NewReplacer(
 	"Options.Swap.Run", "--swap-run",
 	"Options.Swap.Last", "--swap-last",
 	"Options.Swap", "--swap-group",
+	"Options.Cast", "--cast",
+	"Options.Evolve", "--evolve",
+	"Options.TruncateNanos", "--truncate-nanos",
+	"Options.Mode to Staged", "--mode to staged",
 	"postgres.Now", "now()",
 	"VerifyOptions.From", "--from",
 	"VerifyOptions.Memory", "--memory",

@@ -145,7 +145,7 @@ func (c *call) writeReport(w io.Writer, r *explain.Report) (wrong int, err error
 		if f.Cure != "" {
 			text += "\n" + f.Cure
 		}
-		text = hide(flags.Replace(text), c.secrets)
+		text = hide(c.renamed(text), c.secrets)
 		if _, err := fmt.Fprintf(w, "%-5s %-11s %s\n", f.Level, f.What, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", width))); err != nil {
 			return wrong, err
 		}

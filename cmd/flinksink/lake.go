@@ -207,7 +207,7 @@ func (c *call) partitionsOf(ctx context.Context, in bridge.Input) (out []changel
 func writeSuccess(w io.Writer, did s3sink.SuccessResult) error {
 	var b strings.Builder
 	for _, p := range did.Waiting {
-		fmt.Fprintf(&b, "waiting: %s has told no time yet (--idle leaves it out, --back looks further back)\n", p)
+		fmt.Fprintf(&b, "waiting: %s has told no time yet (run writes times with --s3-event-time; --idle leaves it out, --back looks further back)\n", p)
 	}
 	if !did.Watermark.IsZero() {
 		fmt.Fprintf(&b, "no row is expected before %s\n", stamp(did.Watermark))

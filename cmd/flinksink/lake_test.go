@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/flinksink/flinksink/sink/s3/s3test"
 )
@@ -228,5 +229,88 @@ func TestLake_RowsTwice(t *testing.T) {
 	got = with("verify", "--s3-kind", "upsert")
 	if got.status != exitFailed || !strings.Contains(got.out, "not judged: what the rows hold") {
 		t.Errorf("of kind upsert: %+v", got)
+	}
+}
+
+// check says which lifecycle rules the bucket lacks, ready to paste, and stops nothing; once they are there it says so, and where it may not look it says that.
+func TestCheck_Lifecycle(t *testing.T) {
+	broker, lake := newBroker(t), newBucket(t)
+	makeTopic(t, broker, "views", 1)
+	ddl := write(t, "ddl.sql", viewsDDL)
+	check := func() string {
+		t.Helper()
+		got := command(t, "check", "--bridge", "views", "--ddl", ddl, "--brokers", broker, "--to", "s3://lake/raw", "--s3-endpoint", lake.URL, "--mode", "rename")
+		if got.status != exitDone {
+			t.Fatalf("%+v", got)
+		}
+		return got.out
+	}
+	out := check()
+	for _, want := range []string{
+		"note   lifecycle  bucket lake: no lifecycle rule aborts incomplete multipart uploads",
+		`{"ID": "flinksink-uploads", "Status": "Enabled", "Filter": {"Prefix": "raw/"}, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7}}` + "\n",
+		`{"ID": "flinksink-staging", "Status": "Enabled", "Filter": {"Prefix": "raw/_staging/"}, "Expiration": {"Days": 7}}` + "\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+	lake.Intercept = func(r s3test.Request) *s3test.Fault {
+		if r.Op == "GetBucketLifecycleConfiguration" {
+			return &s3test.Fault{Status: 403, Code: "AccessDenied"}
+		}
+		return nil
+	}
+	if out := check(); !strings.Contains(out, "skip   lifecycle  the lifecycle rules of bucket lake cannot be seen, which stops nothing: GetBucketLifecycleConfiguration: AccessDenied (403)") {
+		t.Error(out)
+	}
+	lake.Intercept = nil
+	c := &call{patience: patience}
+	client, err := c.bucketClient("--to", &s3Flags{endpoint: lake.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	days, prefix := int32(7), "raw/_staging/"
+	if _, err := client.PutBucketLifecycleConfiguration(t.Context(), &s3.PutBucketLifecycleConfigurationInput{Bucket: new("lake"), LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: []types.LifecycleRule{
+		{Status: types.ExpirationStatusEnabled, AbortIncompleteMultipartUpload: &types.AbortIncompleteMultipartUpload{DaysAfterInitiation: &days}},
+		{Status: types.ExpirationStatusEnabled, Filter: &types.LifecycleRuleFilter{Prefix: &prefix}, Expiration: &types.LifecycleExpiration{Days: &days}},
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	if out := check(); !strings.Contains(out, "ok     lifecycle  the rules of bucket lake") {
+		t.Error(out)
+	}
+}
+
+// Where nothing keeps dead letters, run and check say which flag is missing.
+func TestRun_NoPlaceForDeadLetters(t *testing.T) {
+	broker := newBroker(t)
+	keyed(t, broker, 1)
+	makeTopic(t, broker, "copy", 1)
+	ddl := write(t, "ddl.sql", keyedDDL)
+	for _, name := range []string{"run", "check"} {
+		got := command(t, name, "--bridge", "b", "--ddl", ddl, "--brokers", broker, "--to", "kafka://"+broker+"/copy", "--on-data", "dead-letter")
+		if got.status == exitDone || !strings.Contains(got.out+got.errs, "name a topic by --kafka-dead-letters") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A transaction of Kafka is open for as long as a checkpoint takes to come: an interval that its timeout does not last for is refused before the first row.
+func TestRun_IntervalBeyondKafkasTimeout(t *testing.T) {
+	broker := newBroker(t)
+	keyed(t, broker, 1)
+	makeTopic(t, broker, "copy", 1)
+	ddl := write(t, "ddl.sql", keyedDDL)
+	for _, mode := range []string{"in-transaction", "two-phase"} {
+		with := func(more ...string) result {
+			return command(t, append([]string{"run", "--bridge", mode, "--ddl", ddl, "--brokers", broker, "--to", "kafka://" + broker + "/copy", "--mode", mode, "--interval", "10m", "--until-end"}, more...)...)
+		}
+		if got := with("--kafka-transaction-timeout", "10m"); got.status != exitConfig || !strings.Contains(got.errs, "--kafka-transaction-timeout is 10m0s and --interval is 10m0s: the timeout has to be longer") {
+			t.Errorf("%s: %+v", mode, got)
+		}
+		if got := with(); got.status != exitDone {
+			t.Errorf("%s: %+v", mode, got)
+		}
 	}
 }

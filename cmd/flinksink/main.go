@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -38,8 +39,10 @@ const patience = 10 * time.Second
 // call is one run of the program.
 type call struct {
 	patience time.Duration
-	begun    bool     // the command line was understood: what fails from here on is not the use of it
-	secrets  []string // what no error text may show
+	begun    bool         // the command line was understood: what fails from here on is not the use of it
+	secrets  []string     // what no error text may show
+	kinds    []kind       // that --to names
+	logger   *slog.Logger // of the bridge that runs; nil: none does
 }
 
 func (c *call) root() *cobra.Command {

@@ -120,6 +120,9 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 		return err
 	}
 	ts, err := c.targets(cmd, &f.target)
+	if err == nil {
+		err = keepsLetters(ts, onData, &f.target)
+	}
 	if err != nil {
 		return err
 	}
@@ -127,6 +130,7 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	r.interval = f.interval
 	to, err := c.open(cmd.Context(), ts, &f.target, r)
 	if err != nil {
 		return err

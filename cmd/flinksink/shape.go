@@ -10,7 +10,7 @@ import (
 	"github.com/flinksink/flinksink/sink/postgres"
 )
 
-// shapeFlags say in which shape changes are written.
+// shapeFlags say in which shape changes are written, and into which columns.
 type shapeFlags struct {
 	appendOnce, ignoreDeletes, skipUnchanged bool
 	softDelete, softDeleteLive               string
@@ -18,6 +18,9 @@ type shapeFlags struct {
 	audit                                    map[string]string
 	swapGroup                                []string
 	swapRun, swapLast                        string
+	columns                                  map[string]string
+	cast                                     []string
+	evolve, truncateNanos                    bool
 }
 
 func (f *shapeFlags) add(cmd *cobra.Command) {
@@ -34,11 +37,17 @@ func (f *shapeFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.swapGroup, "swap-group", nil, "Flink `COLUMNS` that name a group, all rows of which are replaced at once when the topic has written it anew")
 	fs.StringVar(&f.swapRun, "swap-run", "", "Flink `COLUMN` that differs between two writings of a group (default: another group comes in between)")
 	fs.StringVar(&f.swapLast, "swap-last", "", "Flink BOOLEAN `COLUMN` that is true in the last row of a group (default: the first row of the next one tells)")
+	fs.StringToStringVar(&f.columns, "column", nil, "Flink `COLUMN=NAME,...` where the table's columns have other names; an empty NAME leaves the column out")
+	fs.Lookup("column").DefValue = ""
+	fs.StringSliceVar(&f.cast, "cast", nil, "Flink text `COLUMNS` that the server casts to whatever type the table's column has")
+	fs.BoolVar(&f.evolve, "evolve", false, "add columns that the Flink table has and the table lacks, nullable, with the first checkpoint")
+	fs.BoolVar(&f.truncateNanos, "truncate-nanos", false, "cut off the digits of times below the microsecond, which Postgres cannot hold")
 }
 
 // shapeFlagNames are their names.
 func shapeFlagNames() []string {
-	return []string{"append-once", "ignore-deletes", "soft-delete", "soft-delete-live", "soft-delete-from", "skip-unchanged", "version-column", "audit", "swap-group", "swap-run", "swap-last"}
+	return []string{"append-once", "ignore-deletes", "soft-delete", "soft-delete-live", "soft-delete-from", "skip-unchanged", "version-column", "audit", "swap-group", "swap-run", "swap-last",
+		"column", "cast", "evolve", "truncate-nanos"}
 }
 
 // set puts the shape into o.
@@ -47,6 +56,7 @@ func (f *shapeFlags) set(o *postgres.Options) error {
 	o.SoftDelete.Column, o.SoftDelete.Deleted, _ = strings.Cut(f.softDelete, "=")
 	o.SoftDelete.Live, o.SoftDelete.From = f.softDeleteLive, f.softDeleteFrom
 	o.Swap = postgres.Swap{Group: f.swapGroup, Run: f.swapRun, Last: f.swapLast}
+	o.Columns, o.Cast, o.Evolve, o.TruncateNanos = f.columns, f.cast, f.evolve, f.truncateNanos
 	columns := map[string]*string{"bridge": &o.Audit.Bridge, "generation": &o.Audit.Generation, "checkpoint": &o.Audit.Checkpoint, "topic": &o.Audit.Topic,
 		"partition": &o.Audit.Partition, "offset": &o.Audit.Offset, "index": &o.Audit.Index, "time": &o.Audit.Time}
 	for _, field := range slices.Sorted(maps.Keys(f.audit)) {

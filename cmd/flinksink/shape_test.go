@@ -2,6 +2,7 @@ package main
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +33,7 @@ func TestShapeFlags(t *testing.T) {
 		"--soft-delete state=a=b --soft-delete-live c":                 {SoftDelete: postgres.SoftDelete{Column: "state", Deleted: "a=b", Live: "c"}},
 		"--soft-delete gone --soft-delete-from ts":                     {SoftDelete: postgres.SoftDelete{Column: "gone", From: "ts"}},
 		"--ignore-deletes --swap-group a,b --swap-run r --swap-last l": {IgnoreDeletes: true, Swap: postgres.Swap{Group: []string{"a", "b"}, Run: "r", Last: "l"}},
+		"--column a=b,c= --cast x,y --evolve --truncate-nanos":         {Columns: map[string]string{"a": "b", "c": ""}, Cast: []string{"x", "y"}, Evolve: true, TruncateNanos: true},
 		"--audit bridge=b,generation=g,checkpoint=c --audit topic=t,partition=p,offset=o,index=i,time=at": {
 			Audit: postgres.AuditColumns{Bridge: "b", Generation: "g", Checkpoint: "c", Topic: "t", Partition: "p", Offset: "o", Index: "i", Time: "at"}},
 	} {
@@ -70,6 +72,16 @@ func TestReplay_Shape(t *testing.T) {
 	}
 	if n := s.one(t, "SELECT count(*) FROM kept WHERE id = 1 AND gone IS NOT NULL"); n != 1 {
 		t.Errorf("%v rows, expected 1 that is marked", n)
+	}
+	s.exec(t, "CREATE TABLE other_names (id bigint PRIMARY KEY)")
+	missing := append(args, "--into", "other_names")
+	if got := command(t, missing...); got.status != exitConfig || !strings.Contains(got.errs, "set --evolve, or rename or leave it out in --column\n") {
+		t.Errorf("status %d: %s", got.status, got.errs)
+	}
+	for _, more := range []string{"--column name=", "--evolve"} {
+		if got := command(t, append(slices.Clone(missing), strings.Fields(more)...)...); got.status != exitDone {
+			t.Errorf("%s: status %d: %s", more, got.status, got.errs)
+		}
 	}
 	for _, c := range []struct{ flags, want string }{{"--soft-delete other", "of --soft-delete is missing"}, {"--ignore-deletes --version-column id", "--version-column is"}, {"--swap-group id", "set --ignore-deletes"}} {
 		got := command(t, append(args, strings.Fields(c.flags)...)...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,14 +55,15 @@ func spellings(kinds ...kind) string {
 
 // reading is what a target is told of the bridge that writes to it.
 type reading struct {
-	bridge  string
-	table   *ddl.Table
-	in      bridge.Input
-	formats []changelog.Format
-	lanes   int
-	source  string // the text of --ddl
-	named   string // --table
-	apart   bool   // the brokers are in this process: no target is on their cluster
+	interval time.Duration // between two checkpoints; 0: not known. A transaction of Kafka is open for as long
+	bridge   string
+	table    *ddl.Table
+	in       bridge.Input
+	formats  []changelog.Format
+	lanes    int
+	source   string // the text of --ddl
+	named    string // --table
+	apart    bool   // the brokers are in this process: no target is on their cluster
 }
 
 func newReading(name string, t *ddl.Table, in bridge.Input, f *tableFlags, lanes int) (*reading, error) {
@@ -151,6 +153,7 @@ func (c *call) targets(cmd *cobra.Command, f *targetFlags) ([]target, error) {
 			return nil, usage(fmt.Errorf("--to names %s twice: a run takes one target of each kind, as its flags are those of the kind; for more write a program with bridge.NewMany, or give each a bridge of its own", p.kind))
 		}
 		places = append(places, p)
+		c.kinds = append(c.kinds, p.kind)
 	}
 	modes, err := chooseModes(f.modes, places)
 	if err != nil {

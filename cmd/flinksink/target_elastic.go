@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -84,7 +87,16 @@ func (t *indexTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink,
 	if strings.Contains(index, "/") || u.RawQuery != "" || u.Fragment != "" {
 		return nil, config("--to has more than the name of an index behind the host: http://host:9200/index")
 	}
-	o := &elastic.Options{CreateIndex: t.f.create, Alias: f.alias, Refresh: f.refresh, IDPrefix: f.prefix, HashIDs: f.hash, Routing: f.routing, Columns: f.columns}
+	pressed := func(err error) {
+		switch {
+		case c.logger == nil:
+		case err != nil:
+			c.logger.Warn("flinksink: Elasticsearch takes nothing; it is tried on", "error", flags.Replace(err.Error()))
+		default:
+			c.logger.Warn("flinksink: Elasticsearch takes documents again")
+		}
+	}
+	o := &elastic.Options{Pressed: pressed, CreateIndex: t.f.create, Alias: f.alias, Refresh: f.refresh, IDPrefix: f.prefix, HashIDs: f.hash, Routing: f.routing, Columns: f.columns}
 	switch f.deletes {
 	case "":
 	case "tombstone":
@@ -132,8 +144,11 @@ func (c *call) greet(ctx context.Context, client elastictransport.Interface, hos
 		}
 		res, err := client.Perform(req)
 		if err == nil {
+			other := somethingElse(res)
 			res.Body.Close()
 			switch {
+			case other:
+				return config("--to: what answers at %s is not Elasticsearch (status %d, %s): check host and port", host, res.StatusCode, cmp.Or(res.Header.Get("Content-Type"), "of no content type"))
 			case res.StatusCode == http.StatusUnauthorized:
 				return config("--to: the server at %s does not know this user (status 401): set %s and %s, or %s", host, elasticUser, elasticPassword, elasticKey)
 			case res.StatusCode < 500 && res.StatusCode != http.StatusTooManyRequests:
@@ -153,6 +168,23 @@ func (c *call) greet(ctx context.Context, client elastictransport.Interface, hos
 			return config("--to: no answer from Elasticsearch at %s within %s: %s; check host, port, http or https, and that the server runs", host, c.patience, why)
 		}
 	}
+}
+
+// somethingElse reports that an answer to GET / is none of Elasticsearch or OpenSearch, which tell their version. One that is refused tells nothing, unless it is
+// in a form that they do not have.
+func somethingElse(res *http.Response) bool {
+	switch {
+	case res.StatusCode == http.StatusOK:
+		var is struct {
+			Version struct {
+				Number string `json:"number"`
+			} `json:"version"`
+		}
+		return json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&is) != nil || is.Version.Number == ""
+	case res.StatusCode >= 400 && res.StatusCode < 500:
+		return strings.Contains(res.Header.Get("Content-Type"), "xml") // as an object store's
+	}
+	return false
 }
 
 // withoutURL is what an error of a request says beside the address, which may hold a password.

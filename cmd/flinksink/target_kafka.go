@@ -220,7 +220,7 @@ func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink,
 		return nil, err
 	}
 	t.cl = cl
-	t.options = kafka.Options{Prefix: f.prefix, TransactionTimeout: f.timeout, DeadLetterTopic: f.letters, Topic: f.checkpoints}
+	t.options = kafka.Options{Prefix: f.prefix, TransactionTimeout: f.timeout, DeadLetterTopic: f.letters, Topic: f.checkpoints, MaxDowntime: r.interval}
 	if same, err := t.sameCluster(ctx, c, r, id); err != nil {
 		return nil, err
 	} else if same {
@@ -274,8 +274,7 @@ func (t *topicTarget) check(ctx context.Context, k *checkup, s *subject, l sink.
 	if k.bad("target", t.sink.Check(ctx, l)) {
 		return false
 	}
-	if s.onData == bridge.DeadLetter && t.f.kafka.letters == "" && len(t.f.to) == 1 {
-		k.bad("letters", config("there is nothing to keep dead letters in: name a topic by --kafka-dead-letters"))
+	if k.bad("letters", keepsLetters([]target{t}, s.onData, t.f)) {
 		return false
 	}
 	k.ok("target", "topic %s: it is there, takes the table's columns, and the transaction timeout is within the brokers' limit", t.broker.topic)
@@ -287,4 +286,12 @@ func (t *topicTarget) close() {
 	if t.cl != nil {
 		t.cl.Close()
 	}
+}
+
+// keepsLetters is an error where dead letters are wanted, Kafka is the only target, and no topic is named for them: every other target has a place of its own.
+func keepsLetters(ts []target, onData bridge.DataPolicy, f *targetFlags) error {
+	if onData == bridge.DeadLetter && f.kafka.letters == "" && len(f.to) == 1 && ts[0].at().kind == atKafka {
+		return config("there is nothing to keep dead letters in: name a topic by --kafka-dead-letters, which has to exist, or choose another --on-data")
+	}
+	return nil
 }

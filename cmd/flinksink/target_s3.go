@@ -239,7 +239,7 @@ func (t *filesTarget) lifecycle(ctx context.Context, k *checkup) {
 		if errors.As(err, &e) && e.Err != nil {
 			err = e.Err
 		}
-		k.skip("lifecycle", "the rules of bucket %s cannot be seen, with which the sink does not meddle; one has to abort incomplete uploads after a week or more: %v", t.folder.bucket, err)
+		k.skip("lifecycle", "the lifecycle rules of bucket %s cannot be seen, which stops nothing: %v.\nOne should abort incomplete uploads, after 7 days or more", t.folder.bucket, strings.TrimSuffix(err.Error(), "."))
 	}
 	for _, l := range lacks {
 		text := fmt.Sprintf("bucket %s: %s", t.folder.bucket, l.Text)

@@ -61,8 +61,8 @@ Files in S3 are read by their manifests, so of committed checkpoints only: each 
 checkpoint have to be those of its offsets in the topic, each once. Of kind upsert only the files themselves are judged.
 
 The flags are those that the bridge runs with. What cannot be judged is said: values that the source did not send, records that cannot be
-decoded or written, and extra rows where the topic does not go back to its beginning any more. A row that was set aside as a dead letter
-is none of the table's, and the older row of its key is not judged. A table without a key cannot be compared.
+decoded or written, and extra rows where the topic does not go back to its beginning any more. A row of a table
+that was set aside or skipped, since a constraint refused it, counts as missing or stale. A table without a key cannot be compared.
 
 The exit status is 1 if a row differs. Counts and positions are printed, and with --show-keys the keys.`,
 		Example: `  flinksink verify --bridge orders --ddl orders.sql --to postgres://app@db/shop
@@ -209,9 +209,21 @@ func (c *call) doVerify(cmd *cobra.Command, f *verifyFlags, mends bool) error {
 	case !f.yes:
 		return config("nothing was changed: stop the bridge, then repeat the command with --yes")
 	case report.Mended.Changed+report.Mended.Refused > 0:
-		return fmt.Errorf("repair: %d rows changed meanwhile and %d are not taken by the table: verify again", report.Mended.Changed, report.Mended.Refused)
+		return repairLeft(report.Mended)
 	}
 	return nil
+}
+
+// repairLeft says what becomes of rows that were left alone.
+func repairLeft(m sink.Mended) error {
+	var left []string
+	if m.Changed > 0 {
+		left = append(left, fmt.Sprintf("%d rows changed meanwhile: verify again", m.Changed))
+	}
+	if m.Refused > 0 {
+		left = append(left, fmt.Sprintf("%d rows are refused: change the target so that it takes them, or correct them at their source; what the bridge set aside is in flinksink letters", m.Refused))
+	}
+	return fmt.Errorf("repair: %s", strings.Join(left, "; "))
 }
 
 // progressText is the line of progress, in ASCII.

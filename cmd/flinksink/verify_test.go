@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flinksink/flinksink/internal/capture"
+	"github.com/flinksink/flinksink/sink"
 )
 
 const keyedDDL = `CREATE TABLE keyed (id BIGINT, name STRING, PRIMARY KEY (id) NOT ENFORCED)
@@ -96,6 +97,18 @@ func TestVerifyAndRepair(t *testing.T) {
 	} {
 		if got := with("verify", c.flags...); got.status != exitConfig || !strings.Contains(got.errs, c.want) {
 			t.Errorf("%q: %+v", c.flags, got)
+		}
+	}
+}
+
+func TestRepairLeft(t *testing.T) {
+	for want, m := range map[string]sink.Mended{
+		"repair: 2 rows changed meanwhile: verify again":                             {Changed: 2, Written: 5},
+		"repair: 1 rows are refused: change the target so that it takes them, or":    {Refused: 1},
+		"repair: 2 rows changed meanwhile: verify again; 1 rows are refused: change": {Changed: 2, Refused: 1},
+	} {
+		if err := repairLeft(m); !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, expected %s", err, want)
 		}
 	}
 }

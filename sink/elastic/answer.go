@@ -87,13 +87,24 @@ func (c *cause) text() string {
 	out := ""
 	for at := c; at != nil && len(out) < 300; at = at.CausedBy {
 		if at.Type != "" {
-			out += ", " + at.Type
+			out += ", " + at.Type + remedy(at.Type)
 		}
 		if f := fieldOf(at.Reason); f != "" {
 			out += fmt.Sprintf(" (field %q)", f)
 		}
 	}
 	return out
+}
+
+// remedy is for who is told that an index takes nothing.
+func remedy(typ string) string {
+	switch typ {
+	case indexClosed:
+		return " (somebody closed the index: POST /INDEX/_open opens it)"
+	case blockException:
+		return " (the index is read-only: a disk that is nearly full makes it so, or a setting index.blocks)"
+	}
+	return ""
 }
 
 // fieldOf finds the name of the field in a reason.

@@ -148,6 +148,9 @@ func (d *delivery) settle(ctx context.Context, buf []byte, items []item, answers
 			conflicts = append(conflicts, i)
 		case later:
 			again, why = append(again, items[i]), a.why()
+			if a.Status >= 500 { // as of a shard whose node did not answer the one that took the request
+				d.p.c.owed.lost()
+			}
 		case refused:
 			d.refused = append(d.refused, items[i].rejection(a.why()))
 		case wrong:

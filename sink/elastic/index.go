@@ -28,6 +28,7 @@ type live struct {
 		Index struct {
 			UUID      string `json:"uuid"`
 			GCDeletes string `json:"gc_deletes"`
+			Closed    string `json:"verified_before_close"` // "true" where it is closed, "" else
 		} `json:"index"`
 	} `json:"settings"`
 	DataStream string `json:"data_stream"`
@@ -67,7 +68,7 @@ func (c *committer) openTarget(ctx context.Context, p *plan, index string) error
 		switch {
 		case c.began && p.naming == nil:
 			return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s is gone, and with it the rows before the saved positions: bring it back from a snapshot, or move the bridge's positions to the "+
-				"beginning", index)}
+				"beginning, with 'flinksink positions reset'", index)}
 		case s.o.DataStream:
 			return configf("there is no data stream %s: make an index template for it, then PUT _data_stream/%[1]s", index)
 		}
@@ -82,6 +83,9 @@ func (c *committer) openTarget(ctx context.Context, p *plan, index string) error
 		}
 	}
 	if err := s.single(index, all); err != nil {
+		return err
+	}
+	if err := notClosed(all); err != nil {
 		return err
 	}
 	if err := s.fit(p, all); err != nil {
@@ -122,6 +126,16 @@ func (s *Sink) single(index string, all map[string]live) error {
 	return nil
 }
 
+// notClosed makes sure that none is closed: it would take nothing, for as long as Options.Patience lasts.
+func notClosed(all map[string]live) error {
+	for _, name := range sorted(all) {
+		if all[name].Settings.Index.Closed == "true" {
+			return transientf("index %s is closed: POST /%[1]s/_open opens it", name)
+		}
+	}
+	return nil
+}
+
 // fit compares each index with the table.
 func (s *Sink) fit(p *plan, all map[string]live) error {
 	var errs []error
@@ -145,14 +159,14 @@ func (c *committer) mayBegin(ctx context.Context, p *plan, index string) error {
 	}
 	if p.naming == nil {
 		return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s was made anew, or is another one, since the positions of bridge %q were saved: it lacks the rows before them. Name the old "+
-			"index, or move the bridge's positions to the beginning", index, c.lane.Bridge)}
+			"index, or move the bridge's positions to the beginning, with 'flinksink positions reset'", index, c.lane.Bridge)}
 	}
 	found, err := c.s.tombstones(ctx, index, `{"match_all":{}}`)
 	if err != nil || len(found) == 0 {
 		return err
 	}
 	return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s holds documents but was not begun by bridge %q: it was deleted and made anew by the server, or is something else's. Delete it to go on "+
-		"without the rows that it had, or move the bridge's positions to the beginning", index, c.lane.Bridge)}
+		"without the rows that it had, or move the bridge's positions to the beginning, with 'flinksink positions reset'", index, c.lane.Bridge)}
 }
 
 // mark is the member of the mapping's _meta that says that this bridge began to write here.
@@ -244,7 +258,7 @@ func (c *committer) sameIndex(ctx context.Context, p *plan, index string) error 
 		return err
 	}
 	return &sink.Error{Class: sink.ErrLost, Err: fmt.Errorf("index %s was deleted, made anew, or its alias moved while it was written: what it stands for now lacks rows before the saved positions. Bring it "+
-		"back, or move the bridge's positions to the beginning", index)}
+		"back, or move the bridge's positions to the beginning, with 'flinksink positions reset'", index)}
 }
 
 func uuids(all map[string]live) map[string]bool {
@@ -265,6 +279,10 @@ func (s *Sink) look(ctx context.Context, index string, only ...string) (map[stri
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusNotFound {
+		// What is left out of an answer is left out of an error, too.
+		if len(only) == 0 && readCause(res.Body).Type != indexNotFound {
+			return nil, configf("status 404, and not from Elasticsearch, when asked for index %s: does the address of the client lead to Elasticsearch?", index)
+		}
 		return nil, nil
 	}
 	if res.StatusCode >= 300 {
@@ -375,7 +393,7 @@ func refusedStatus(what string, status int, cause *cause) error {
 	err := fmt.Errorf("the server does not %s: status %d%s", what, status, cause.text())
 	class := sink.ErrTransient
 	switch {
-	case status == http.StatusForbidden && cause.Type == blockException, status == http.StatusTooManyRequests, status >= 500:
+	case status == http.StatusForbidden && cause.Type == blockException, cause.Type == indexClosed, status == http.StatusTooManyRequests, status >= 500:
 	case status == http.StatusUnauthorized:
 		class, err = sink.ErrConfig, fmt.Errorf("%w: the client's credentials are not accepted", err)
 	case status == http.StatusForbidden:

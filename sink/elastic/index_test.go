@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/elastic/elastic-transport-go/v8/elastictransport"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/elastic"
 	"github.com/flinksink/flinksink/sink/elastic/elastictest"
@@ -45,7 +48,36 @@ func TestIndex_TakesNothing(t *testing.T) {
 		s.must("PUT", "/"+l.index+"/_settings", `{"index.blocks.write":false}`)
 		l.must(l.c.Discard(context.Background()))
 		l.must(l.checkpoint(at(0, ins, 1, "a")))
+		s.must("POST", "/"+l.index+"/_close", "")
+		is(t, l.checkpoint(at(1, ins, 2, "b")), sink.ErrTransient, "/_open opens it")
+		s.must("POST", "/"+l.index+"/_open", "")
+		l.must(l.c.Discard(context.Background()))
+		l.must(l.checkpoint(at(1, ins, 2, "b")))
 	})
+}
+
+// Whatever answers 404 to everything is no server that lacks an index, whose rows would be lost.
+func TestIndex_AddressOfSomethingElse(t *testing.T) {
+	w := httptest.NewServer(http.NotFoundHandler())
+	defer w.Close()
+	u, err := url.Parse(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := elastictransport.New(elastictransport.Config{URLs: []*url.URL{u}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	es, err := elastic.New(client, "orders", &tombstones)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := es.Lane(t.Context(), laneOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lane{t: t, table: orders(t), c: c}
+	is(t, c.Open(t.Context(), l.claim(1, 0, true)), sink.ErrConfig, "lead to Elasticsearch")
 }
 
 func TestIndex_MissingAndStrict(t *testing.T) {
@@ -62,7 +94,7 @@ func TestIndex_MissingAndStrict(t *testing.T) {
 	is(t, c.Open(t.Context(), l.claim(1, 0, false)), sink.ErrConfig, "PUT /none\n{")
 	s.must("PUT", "/none", `{"mappings":{"dynamic":"strict","properties":{"id":{"type":"keyword"}}}}`)
 	err = c.Open(t.Context(), l.claim(1, 0, false))
-	for _, text := range []string{`lacks field "v"`, `lacks field "flinksink"`, `lacks field "flinksink_deleted"`} {
+	for _, text := range []string{`lacks field "v"`, `lacks field "flinksink" of`, `PUT none/_mapping {"properties":{"flinksink":{"type":"object","enabled":false}}}`, `PUT none/_mapping {"properties":{"flinksink_deleted":{"type":"date"}}}`} {
 		is(t, err, sink.ErrConfig, text)
 	}
 }

@@ -52,6 +52,9 @@ func (s *Sink) lookAt(ctx context.Context, p *plan) (string, error) {
 			return "", err
 		}
 	}
+	if err := notClosed(all); err != nil {
+		return "", err
+	}
 	if err := s.fit(p, all); err != nil {
 		return "", err
 	}

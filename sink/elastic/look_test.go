@@ -39,6 +39,12 @@ func TestCheck(t *testing.T) {
 		if found, err := check(l.index, false); err != nil || !strings.Contains(strings.Join(found, ""), l.index+" takes table") {
 			t.Errorf("of an index that fits: %q, %v", found, err)
 		}
+		s.must("POST", "/"+l.index+"/_close", "")
+		if _, err := check(l.index, false); sink.ClassOf(err) != sink.ErrTransient || !strings.Contains(err.Error(), "/_open") {
+			t.Errorf("of an index that is closed: %v", err)
+		}
+		is(t, l.c.Open(t.Context(), l.claim(2, 0, true)), sink.ErrTransient, "POST /"+l.index+"/_open")
+		s.must("POST", "/"+l.index+"/_open", "")
 		other := l.index + "-other"
 		s.must("PUT", "/"+other, `{"mappings":{"properties":{"id":{"type":"boolean"}}}}`)
 		t.Cleanup(func() { s.call("DELETE", "/"+other, "") })

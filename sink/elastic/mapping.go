@@ -136,14 +136,18 @@ type liveField struct {
 func (s *Sink) fits(p *plan, live liveField) error {
 	var errs []error
 	strict := string(bytes.Trim(live.Dynamic, `"`)) == "strict"
-	look := func(field, what string, accept []string, why string) {
+	look := func(field, what string, accept []string, why, own string) {
 		f, ok := live.field(field)
+		body, leave := "", ", or leave the column out with Options.Columns"
+		if own != "" { // it is no column
+			body, leave = fmt.Sprintf(` {"properties":{%q:%s}}`, field, own), ""
+		}
 		switch {
 		case !ok && strict:
-			errs = append(errs, fmt.Errorf("the mapping is strict and lacks field %q of %s: add it with PUT %s/_mapping, or leave the column out with Options.Columns", field, what, p.index))
+			errs = append(errs, fmt.Errorf("the mapping is strict and lacks field %q of %s: add it with PUT %s/_mapping%s%s", field, what, p.index, body, leave))
 		case ok && len(accept) > 0 && f.Type != "" && !slices.Contains(accept, f.Type):
-			errs = append(errs, fmt.Errorf("field %q has type %s, which cannot take %s (%s): make it one of %s in a new index, or leave the column out with Options.Columns",
-				field, f.Type, what, why, strings.Join(accept, ", ")))
+			errs = append(errs, fmt.Errorf("field %q has type %s, which cannot take %s (%s): make it one of %s in a new index%s",
+				field, f.Type, what, why, strings.Join(accept, ", "), leave))
 		case ok && len(accept) > 0 && f.Type == "" && len(f.Properties) > 0 && !slices.Contains(accept, "object"):
 			errs = append(errs, fmt.Errorf("field %q is an object, which cannot take %s", field, what))
 		}
@@ -151,11 +155,11 @@ func (s *Sink) fits(p *plan, live liveField) error {
 	for _, c := range p.columns {
 		col := &p.table.Schema.Columns[c.number]
 		accept, why := accepting(&col.Type)
-		look(s.field(col.Name), fmt.Sprintf("column %q %s", col.Name, &col.Type), accept, why)
+		look(s.field(col.Name), fmt.Sprintf("column %q %s", col.Name, &col.Type), accept, why, "")
 	}
-	look(s.o.Meta, "Options.Meta", []string{"object", "flattened"}, "an object")
+	look(s.o.Meta, "Options.Meta, which says where a document comes from", []string{"object", "flattened"}, "an object", `{"type":"object","enabled":false}`)
 	if s.o.Deletes == Tombstone && p.deletes {
-		look(DeletedField, "tombstones", []string{"date"}, "a time")
+		look(DeletedField, "tombstones", []string{"date"}, "a time", `{"type":"date"}`)
 	}
 	return errors.Join(errs...)
 }

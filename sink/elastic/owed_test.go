@@ -154,34 +154,50 @@ func TestOwed_ManyIndexes(t *testing.T) {
 	})
 }
 
-// A lane that was opened long ago and loses no answer owes nothing. One that loses an answer does, from then on.
+// A lane that was opened long ago and loses no answer owes nothing. One that loses an answer does, from then on; also if it was lost within the server, between the
+// node that took the request and a shard's. What a full queue refuses was not begun.
 func TestOwed_OnlyWhereAWriteMayBeOnItsWay(t *testing.T) {
-	s := standIn(t)
-	var mu sync.Mutex
-	lose := false
-	s.fake.Inject(func(r *http.Request) *elastictest.Fault {
-		mu.Lock()
-		defer mu.Unlock()
-		if !lose || !strings.HasSuffix(r.URL.Path, "/_bulk") {
-			return nil
-		}
-		lose = false
-		return &elastictest.Fault{Lose: true}
-	})
-	l := s.lane(orders(t), hard, nil).open(1, 0, false)
-	elastic.PassReach(l.c)
-	l.must(l.checkpoint(at(0, ins, 1, "a"), at(1, ins, 2, "b"), at(2, ins, 3, "c")))
-	l.must(l.checkpoint(at(3, del, 1, "a")))
-	if n := l.notes(); len(n) != 0 {
-		t.Fatalf("noted: %v", n)
+	refuse := func(status int) *elastictest.Fault {
+		return &elastictest.Fault{Item: func(int) int { return status }}
 	}
-	mu.Lock()
-	lose = true
-	mu.Unlock()
-	l.must(l.checkpoint(at(4, upd, 2, "changed"))) // is sent twice
-	l.must(l.checkpoint(at(5, del, 2, "changed")))
-	if n := l.notes(); len(n) != 1 {
-		t.Fatalf("noted: %v", n)
+	for _, c := range []struct {
+		name  string
+		fault *elastictest.Fault
+		notes int
+	}{
+		{"the answer", &elastictest.Fault{Lose: true}, 1},
+		{"an item's answer", refuse(503), 1},
+		{"nothing", refuse(429), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := standIn(t)
+			var mu sync.Mutex
+			lose := false
+			s.fake.Inject(func(r *http.Request) *elastictest.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				if !lose || !strings.HasSuffix(r.URL.Path, "/_bulk") {
+					return nil
+				}
+				lose = false
+				return c.fault
+			})
+			l := s.lane(orders(t), hard, nil).open(1, 0, false)
+			elastic.PassReach(l.c)
+			l.must(l.checkpoint(at(0, ins, 1, "a"), at(1, ins, 2, "b"), at(2, ins, 3, "c")))
+			l.must(l.checkpoint(at(3, del, 1, "a")))
+			if n := l.notes(); len(n) != 0 {
+				t.Fatalf("noted: %v", n)
+			}
+			mu.Lock()
+			lose = true
+			mu.Unlock()
+			l.must(l.checkpoint(at(4, upd, 2, "changed"))) // is sent twice
+			l.must(l.checkpoint(at(5, del, 2, "changed")))
+			if n := l.notes(); len(n) != c.notes {
+				t.Fatalf("noted: %v", n)
+			}
+		})
 	}
 }
 

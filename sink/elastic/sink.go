@@ -53,7 +53,17 @@ func (s *Sink) String() string {
 // Lane returns the committer of one lane. What can be told without the server is checked here, the rest by Open, which is where a server that
 // is away is ErrTransient.
 func (s *Sink) Lane(_ context.Context, l sink.Lane) (sink.Committer, error) {
-	c := &committer{s: s, lane: l, breaker: newBreaker(s.o.Pressed, s.o.BulkActions), firstPause: firstPause, over: make(chan struct{}, 1)}
+	c := &committer{s: s, lane: l, firstPause: firstPause, over: make(chan struct{}, 1)}
+	told := s.o.Pressed
+	if told != nil {
+		told = func(err error) {
+			if err != nil {
+				err = c.classed("write", err)
+			}
+			s.o.Pressed(err)
+		}
+	}
+	c.breaker = newBreaker(told, s.o.BulkActions)
 	for i, t := range l.Tables {
 		p, err := s.plan(t)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 // source would stand in the target as if this sink had written it, its row would be counted as applied, and nobody could set it aside.
 //
 // So a value is handed on only if its changes are all that it says (changelog.Original): the target then holds what encoding anew would put there, spelt as the
-// writer of the source spelt it. The rest stays ours. The key is encoded, since it decides about the partition: a key that the source spells in two ways
+// writer of the source spelt it: a FLOAT may have more digits than it needs, a DECIMAL that was rounded is encoded. The rest stays ours. The key is encoded, since it decides about the partition: a key that the source spells in two ways
 // has one form and one partition here, and its delete is behind its rows. So do timestamp and headers, which are those of the target's METADATA columns and not
 // of the source's record. What this sink refuses, it refuses either way: a change whose row is not whole goes the other way, and is refused there.
 //

@@ -25,6 +25,7 @@ type applier struct {
 	old    changelog.Net // see spared
 	params [][]byte
 	fresh  map[string]*freshness // by the statement
+	ways   map[string]*ways      // by the statement
 	stage  *stage                // mode Staged: what the statements of its transaction become
 	stamp  stamp
 	void   int // rows that statements of this batch left as they were, see statement.counts
@@ -43,7 +44,7 @@ func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes
 		return a.swapping(ctx, t, tg, changes)
 	}
 	a.void = 0
-	plain := a.plainly(tg, changes)
+	plain := !a.stage.of(t) && a.plainly(tg, changes)
 	if plain {
 		if done, err := a.copyPlain(ctx, t, tg, changes); done || err != nil {
 			return 0, err
@@ -57,7 +58,7 @@ func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes
 	for _, w := range todo {
 		done, err := a.copyNew(ctx, t, tg, w)
 		if err == nil && !done {
-			err = a.run(ctx, t, tg, w.st, w.changes)
+			err = a.upsert(ctx, t, tg, w)
 			copied = copied && len(w.changes) == 0
 		}
 		if errors.Is(err, errUnfit) {

@@ -17,6 +17,7 @@ type pgTable struct {
 	persistence byte // p permanent, u unlogged, t temporary
 	rules       bool
 	mayDelete   bool
+	temporary   bool     // the role may make temporary tables
 	secured     bool     // row level security holds for the role
 	forced      bool     // and for the owner too
 	policies    []string // that apply to the role
@@ -114,11 +115,11 @@ func readTable(ctx context.Context, q querier, name qualified) (*pgTable, error)
 	t := &pgTable{}
 	var kind, persistence string
 	err := q.QueryRow(ctx, `SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
-		EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type IN ('2', '3')), has_table_privilege(c.oid, 'DELETE'), current_user::text,
+		EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type IN ('2', '3')), has_table_privilege(c.oid, 'DELETE'), has_database_privilege(current_database(), 'TEMPORARY'), current_user::text,
 		row_security_active(c.oid), c.relforcerowsecurity, ARRAY(SELECT p.polname::text FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid
 			AND EXISTS (SELECT FROM unnest(p.polroles) r WHERE r = 0 OR pg_has_role(r, 'USAGE')) ORDER BY 1)
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, name.SQL()).
-		Scan(&t.oid, &t.name.schema, &t.name.table, &kind, &persistence, &t.rules, &t.mayDelete, &t.role, &t.secured, &t.forced, &t.policies)
+		Scan(&t.oid, &t.name.schema, &t.name.table, &kind, &persistence, &t.rules, &t.mayDelete, &t.temporary, &t.role, &t.secured, &t.forced, &t.policies)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

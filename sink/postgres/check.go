@@ -266,7 +266,7 @@ func (s *Sink) compare(t *changelog.Table, found *pgTable) (*target, []error) {
 		}
 	}
 	if len(errs) == 0 {
-		tg.prepare(found.rules)
+		tg.prepare(found.rules, found.temporary && s.o.Mode == InTransaction)
 	}
 	return tg, errs
 }

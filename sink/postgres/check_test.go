@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -252,6 +253,17 @@ func TestSQL_Fits(t *testing.T) {
 	w.put(c)
 	if n := e.one(`SELECT count(*) FROM "Odd ""table"", order"`); n != "0" {
 		t.Errorf("%s rows after the delete", n)
+	}
+}
+
+// A table in a schema that is not there is not made, and no CREATE TABLE would help.
+func TestCreateTable_NoSchema(t *testing.T) {
+	e := newEnv(t)
+	o := e.options()
+	o.CreateTable = true
+	_, err := e.lane(e.pool(nil), "nowhere.kv", o, table(t, "kv", upsert, "k", "k INT NOT NULL"))
+	if !errors.Is(err, sink.ErrConfig) || !strings.Contains(err.Error(), "create the schema, or name a table in another one") || strings.Contains(err.Error(), "CREATE TABLE") {
+		t.Errorf("%v", err)
 	}
 }
 

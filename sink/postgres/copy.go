@@ -109,10 +109,11 @@ func (a *applier) copyNew(ctx context.Context, t *transaction, tg *target, w wor
 	return done, err
 }
 
-// plainly reports whether changes are likely to be their own net effect, and new.
+// plainly reports whether changes are likely to be their own net effect, and new. It is asked while a transaction is begun, so what that changes (stage) is
+// not looked at.
 func (a *applier) plainly(tg *target, changes []changelog.Change) bool {
 	f := a.fresh[tg.upsert.copy]
-	if tg.upsert.copy == "" || f == nil || !f.distinct || f.wait > 0 || f.plain.wait > 0 || len(tg.keys) == 0 || len(changes) < copyRows || a.stage != nil || tg.swap != nil {
+	if tg.upsert.copy == "" || f == nil || !f.distinct || f.wait > 0 || f.plain.wait > 0 || len(tg.keys) == 0 || len(changes) < copyRows || tg.swap != nil {
 		return false
 	}
 	for i := range changes {
@@ -132,6 +133,7 @@ func (a *applier) copyPlain(ctx context.Context, t *transaction, tg *target, cha
 	f := a.freshnessOf(tg.upsert.copy)
 	if done, err = a.copy(ctx, t, tg, work{tg.upsert, changes}); done && err == nil {
 		f.plain.worked()
+		a.ahead = planned{} // none, as plainly says the same twice; the memory of changes may come again with others in it
 		return true, nil
 	}
 	f.distinct = false
@@ -167,7 +169,7 @@ func (a *applier) copy(ctx context.Context, t *transaction, tg *target, w work) 
 	if err := conn.Exec(ctx, "SAVEPOINT copying").Close(); err != nil {
 		return false, err
 	}
-	r := &copyReader{tg: tg, stamp: a.stamp, changes: w.changes, buf: append(make([]byte, 0, copyChunk+copyChunk/4), copyHeader...)}
+	r := a.copyOf(tg, w.changes)
 	_, err = conn.CopyFrom(ctx, r, w.st.copy)
 	r.stop()
 	switch {
@@ -202,6 +204,10 @@ type copyReader struct {
 }
 
 const copyChunk = 64 << 10
+
+func (a *applier) copyOf(tg *target, changes []changelog.Change) *copyReader {
+	return &copyReader{tg: tg, stamp: a.stamp, changes: changes, buf: append(make([]byte, 0, copyChunk+copyChunk/4), copyHeader...)}
+}
 
 // stop lets go of the changes.
 func (r *copyReader) stop() {

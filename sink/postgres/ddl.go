@@ -106,7 +106,11 @@ func (s *Sink) create(ctx context.Context, t *changelog.Table) error {
 			if class == sink.ErrRejected { // there is no change that could be rejected
 				class = sink.ErrConfig
 			}
-			err = &sink.Error{Class: class, Err: fmt.Errorf("Options.CreateTable: %w: let somebody who may run\n%s", tell(err), s.SQL(t))}
+			cure := "let somebody who may run\n" + s.SQL(t)
+			if state(err) == "3F000" {
+				cure = "create the schema, or name a table in another one"
+			}
+			err = &sink.Error{Class: class, Err: fmt.Errorf("Options.CreateTable: %w: %s", tell(err), cure)}
 		}
 	}
 	if err != nil || exists {

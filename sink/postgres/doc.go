@@ -60,7 +60,7 @@
 //
 // Postgres 13 or newer; from 17 on, a process that was stopped in the middle of a message is bounded too (Options.TransactionTimeout).
 // A unique index or primary key over exactly the key columns, not partial, not deferrable, not over expressions. SELECT, INSERT, UPDATE and DELETE on the table. The right to create the schema of the sink's own tables (Options.Schema), or an
-// administrator who runs what the error prints. One free connection of the pool for each lane. All processes of a bridge under one role,
+// administrator who runs what the error prints. Where the role may make temporary tables (TEMPORARY on the database), wide rows go faster. One free connection of the pool for each lane. All processes of a bridge under one role,
 // or pg_signal_backend for it, so that a successor may end its predecessor's transaction at once; else it waits until that has idled for
 // Options.IdleTimeout. That timeout has to be longer than the source is ever silent within a checkpoint that holds rows.
 //

@@ -68,10 +68,14 @@ func (st *Store) Pending(ctx context.Context, bridge string) ([]InDoubt, error) 
 }
 
 func (s *Sink) pending(ctx context.Context, bridge string) ([]InDoubt, error) {
-	for _, table := range []string{"format", "staging"} {
-		if made, err := s.hasTable(ctx, s.pool, table); err != nil || !made {
+	if made, err := s.hasTable(ctx, s.pool, "format"); err != nil || !made {
+		return nil, err
+	}
+	if made, err := s.hasTable(ctx, s.pool, "staging"); err != nil || !made {
+		if err != nil {
 			return nil, err
 		}
+		return s.pendingElsewhere(ctx, bridge)
 	}
 	db, err := s.database(ctx)
 	if err != nil {
@@ -130,7 +134,12 @@ func (s *Sink) pendingOf(ctx context.Context, db uint32, w writer) (out []InDoub
 		out[i].receipt = receipts[name]
 		delete(receipts, name)
 	}
+	var elsewhere []InDoubt
 	for name, d := range receipts { // without anything that it is a receipt of
+		if _, err := readReceipt(*d); err != nil {
+			elsewhere = append(elsewhere, receiptOfAnother(w.bridge, d))
+			continue
+		}
 		out = append(out, InDoubt{Generation: name.gen, Checkpoint: name.cp, What: "receipt", receipt: d})
 	}
 	for i := range out {
@@ -143,11 +152,42 @@ func (s *Sink) pendingOf(ctx context.Context, db uint32, w writer) (out []InDoub
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, open...)
+	out = append(append(out, open...), elsewhere...)
 	slices.SortFunc(out, func(a, b InDoubt) int {
 		return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Checkpoint, b.Checkpoint))
 	})
 	return out, nil
+}
+
+// pendingElsewhere lists the receipts in a store of whose own tables none were ever prepared or staged.
+func (s *Sink) pendingElsewhere(ctx context.Context, bridge string) (out []InDoubt, err error) {
+	rows, err := s.pool.Query(ctx, `SELECT DISTINCT bridge FROM `+s.store.committable+` WHERE $1 IN ('', bridge) ORDER BY 1`, bridge)
+	if err != nil {
+		return nil, err
+	}
+	bridges, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range bridges {
+		decided, err := s.readPending(ctx, s.pool, b)
+		if err != nil {
+			return nil, err
+		}
+		for i := range decided {
+			if !decided[i].Empty() {
+				out = append(out, receiptOfAnother(b, &decided[i]))
+			}
+		}
+	}
+	return out, nil
+}
+
+// receiptOfAnother is what this sink can tell of a receipt that is none of its own: of a sink of another kind, whose positions are in this store, or of a
+// newer program. Whether it is committed only that sink can find out, so it is never called lost.
+func receiptOfAnother(bridge string, d *sink.Committable) InDoubt {
+	return InDoubt{Bridge: bridge, Sink: d.Sink, Generation: d.Generation, Checkpoint: d.Checkpoint, What: "receipt", From: d.From, To: d.To, Plan: Leave,
+		Why: "it is decided, of a sink that is not in these tables, and the store hears of its commit with the next checkpoint; if it is not done, the bridge does it before anything else when it is started"}
 }
 
 type leftName struct {

@@ -39,8 +39,9 @@ func (w *writer) saveOf(p changelog.Partition, from, to int64) error {
 func TestWrite_Deadlock(t *testing.T) {
 	e := newEnv(t)
 	tb := e.keyed()
-	lane := func() *writer {
-		p := e.pool(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["deadlock_timeout"] = "10ms" })
+	// The server looks for a deadlock after this wait: the lane that looks first is ended, each time the same, so that they cannot go on ending one another.
+	lane := func(looks string) *writer {
+		p := e.pool(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["deadlock_timeout"] = looks })
 		c, err := e.lane(p, "", e.options(), tb)
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +49,7 @@ func TestWrite_Deadlock(t *testing.T) {
 		t.Cleanup(func() { c.Close(context.Background()) })
 		return &writer{t: t, ctx: t.Context(), c: c, table: tb}
 	}
-	a, b := lane(), lane()
+	a, b := lane("10ms"), lane("3s")
 	parts := map[*writer]changelog.Partition{a: a.other(0), b: b.other(1)}
 	text := map[*writer]string{a: "a", b: "b"}
 	put := func(w *writer, key int64) error {

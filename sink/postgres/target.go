@@ -56,16 +56,17 @@ type statement struct {
 	sql     string
 	columns []int // of the target's columns, in the order of the parameters
 	oids    []uint32
-	takes   bool   // see takeOne
-	then    string // with the same parameters, after sql
-	counts  bool   // the rows that it did not write are superseded, and the server's count tells how many it wrote
-	ignores bool   // it does nothing, and its rows are superseded
-	copy    string // COPY for rows of which none is there, "" where there is none that does the same
-	missing string // a query with the parameters of the key columns alone, for the rows that are not in the table; "" when that is no mistake
+	takes   bool     // see takeOne
+	then    string   // with the same parameters, after sql
+	counts  bool     // the rows that it did not write are superseded, and the server's count tells how many it wrote
+	ignores bool     // it does nothing, and its rows are superseded
+	merge   *merging // the same by way of a temporary table, nil where there is none
+	copy    string   // COPY for rows of which none is there, "" where there is none that does the same
+	missing string   // a query with the parameters of the key columns alone, for the rows that are not in the table; "" when that is no mistake
 }
 
 // prepare makes the statements that every batch needs.
-func (tg *target) prepare(rules bool) {
+func (tg *target) prepare(rules, temporary bool) {
 	for _, k := range tg.table.Schema.Key {
 		for i := range tg.columns {
 			if tg.columns[i].origin == fromRow && tg.columns[i].source == k {
@@ -99,6 +100,9 @@ func (tg *target) prepare(rules bool) {
 	}
 	tg.upsert = tg.statement(all, tg.insertSQL(all, from)+tg.onConflict(all))
 	tg.upsert.copy = tg.insert.copy
+	if temporary {
+		tg.upsert.merge = tg.mergeSQL(all)
+	}
 	tg.upsert.counts = tg.skips || tg.version >= 0
 	tg.takeOut = tg.statement(tg.keys, fmt.Sprintf("DELETE FROM %s AS t USING %s WHERE %s", tg.name.SQL(), tg.unnest(tg.keys, ""), tg.sameKey(tg.keys)))
 	switch {

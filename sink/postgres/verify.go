@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -114,6 +115,9 @@ func (v *view) cut(ctx context.Context) error {
 			return configf("no bridge has stored anything in schema %s of this database: correct the connection string or Options.Schema; if another system keeps the positions, name it as the store", quote(v.s.o.Schema))
 		}
 		v.exact = true
+		if err := v.ofBridge(ctx); err != nil {
+			return err
+		}
 		if v.positions, err = v.s.storedPositions(ctx, v.tx, v.r.Bridge); err != nil {
 			return err
 		}
@@ -132,6 +136,30 @@ func (v *view) cut(ctx context.Context) error {
 		return err
 	}
 	v.positions = before(v.positions, waiting)
+	return nil
+}
+
+// ofBridge refuses a table that the bridge does not write into. Its rows would be taken for differences, and a repair would delete them.
+// Of two Postgres sinks under one bridge the fingerprint names the tables of that which is the store, in mode InTransaction.
+func (v *view) ofBridge(ctx context.Context) error {
+	var stored string
+	err := v.tx.QueryRow(ctx, "SELECT fingerprint FROM "+v.s.store.bridge+" WHERE name = $1", v.r.Bridge).Scan(&stored)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil // which has no positions either
+	}
+	if err != nil {
+		return err
+	}
+	at := strings.Index(stored, ` into "`)
+	if at < 0 || v.s.o.Mode != InTransaction && strings.Contains(stored[:at], "postgres; postgres") {
+		return nil
+	}
+	into := stored[at+len(" into "):]
+	for _, tg := range v.targets {
+		if mine := targetNames([]*target{tg}); !strings.Contains(", "+into+", ", ", "+mine+", ") {
+			return configf("bridge %q writes into %s, and not into %s: name the table that it writes into, or the bridge that writes into this one", v.r.Bridge, into, mine)
+		}
+	}
 	return nil
 }
 

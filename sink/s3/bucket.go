@@ -68,6 +68,35 @@ func (b *bucket) head(ctx context.Context, key string) (o stored, ok bool, err e
 	return stored{etag: aws.ToString(out.ETag), token: out.Metadata[tokenKey], size: aws.ToInt64(out.ContentLength)}, true, nil
 }
 
+// there asks whether the bucket is there and takes the credentials.
+//
+// As for head, the status alone does not say what is wrong: 404 is what one server answers to a key of nobody, and what is no S3 server at all answers too. So
+// where it refuses, a listing is asked for S3's code.
+func (b *bucket) there(ctx context.Context) error {
+	_, err := b.api.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &b.name})
+	status := statusOf(err)
+	if err == nil || status != 301 && status != 400 && status != 403 && status != 404 {
+		return err
+	}
+	_, lerr := b.api.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &b.name, MaxKeys: aws.Int32(1), RequestPayer: b.payer()})
+	switch code := codeOf(lerr); {
+	case code == "NoSuchBucket":
+		return errorf(sink.ErrConfig, "there is no bucket %q: make it, or name another", b.name)
+	case code == "AccessDenied", lerr == nil && status == 403:
+		if lerr != nil {
+			err = lerr
+		}
+		return errorf(sink.ErrConfig, "bucket %q refuses these credentials: they need s3:ListBucket, s3:ListBucketMultipartUploads, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload: %w", b.name, tell(err))
+	case lerr == nil:
+		return err
+	case classOfCode(code) != nil && !isNoKey(lerr): // of a bucket there is no such answer
+		return lerr
+	case statusOf(lerr) >= 300 && statusOf(lerr) < 500 && statusOf(lerr) != 429:
+		return errorf(sink.ErrConfig, "bucket %q cannot be looked at: check that the endpoint is that of an S3 server, and the credentials: %w", b.name, tell(lerr))
+	}
+	return lerr
+}
+
 // condition is that of a conditional write.
 type condition struct {
 	absent bool   // If-None-Match: *

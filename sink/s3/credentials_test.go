@@ -3,10 +3,13 @@ package s3_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/flinksink/flinksink/sink"
@@ -88,4 +91,50 @@ func TestServerRefusesForAWhile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What a HEAD of the bucket does not say is asked for: a wrong key, a wrong region or a clock that is off is not taken for a bucket that is missing, or for a right.
+func TestLane_WhatIsWrongWithTheBucket(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		code   string
+		class  error
+		say    string
+	}{
+		{404, "NoSuchBucket", sink.ErrConfig, `there is no bucket "bucket"`},
+		{404, "XAdminUserNotFound", sink.ErrConfig, "check that the endpoint is that of an S3 server, and the credentials: ListObjectsV2: XAdminUserNotFound (404)"},
+		{404, "", sink.ErrConfig, "check that the endpoint is that of an S3 server"},
+		{403, "AccessDenied", sink.ErrConfig, "s3:AbortMultipartUpload"},
+		{403, "InvalidAccessKeyId", sink.ErrConfig, "ListObjectsV2: InvalidAccessKeyId (403): "},
+		{403, "SignatureDoesNotMatch", sink.ErrConfig, "ListObjectsV2: SignatureDoesNotMatch (403): "},
+		{403, "RequestTimeTooSkewed", sink.ErrTransient, "clock"},
+		{400, "ExpiredToken", sink.ErrTransient, "ExpiredToken"},
+		{301, "PermanentRedirect", sink.ErrConfig, "PermanentRedirect"},
+	} {
+		t.Run(fmt.Sprint(c.status, c.code), func(t *testing.T) {
+			e := newFake(t)
+			e.fake.Intercept = func(s3test.Request) *s3test.Fault { return &s3test.Fault{Status: c.status, Code: c.code} }
+			_, err := e.sink(nil).Lane(t.Context(), sink.Lane{Bridge: "b", Sink: "s", Tables: tables(events(t))})
+			is(t, err, c.class, c.say)
+		})
+	}
+}
+
+// A bucket that is not there, and a server that is none of S3's, as real ones answer.
+func TestLane_WhatIsWrongWithTheBucket_Server(t *testing.T) {
+	e := newReal(t)
+	stranger := e.sink(nil, func(o *awss3.Options) {
+		o.Credentials = credentials.NewStaticCredentialsProvider("nobody", "nobody-secret", "")
+	})
+	_, err := stranger.Lane(t.Context(), sink.Lane{Bridge: "b", Sink: "s", Tables: tables(events(t))})
+	is(t, err, sink.ErrConfig, "the credentials")
+	wrong := e.sink(nil, func(o *awss3.Options) {
+		o.Credentials = credentials.NewStaticCredentialsProvider("testbed", "nobody-secret", "")
+	})
+	_, err = wrong.Lane(t.Context(), sink.Lane{Bridge: "b", Sink: "s", Tables: tables(events(t))})
+	is(t, err, sink.ErrConfig, "SignatureDoesNotMatch")
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	_, err = e.sink(nil, func(o *awss3.Options) { o.BaseEndpoint = &other.URL }).Lane(t.Context(), sink.Lane{Bridge: "b", Sink: "s", Tables: tables(events(t))})
+	is(t, err, sink.ErrConfig, "check that the endpoint")
 }

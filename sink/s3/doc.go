@@ -40,7 +40,7 @@
 //
 // The right to list the bucket and its uploads, to get, put and delete objects, and to abort uploads. A lifecycle rule that aborts incomplete uploads
 // must leave them longer than a bridge may be away with a decided checkpoint: a week, not a day. Such a rule is worth having, as a bridge that never comes
-// back leaves parts that are paid for. No rule may delete objects under _flinksink/. Buckets with Object Lock need
+// back leaves parts that are paid for; [Sink.SuggestLifecycle] says whether the bucket has one. No rule may delete objects under _flinksink/. Buckets with Object Lock need
 // Settings.Checksum. Keys have 1024 bytes in all, so folders of PartitionBy have to leave room for a name of up to 230.
 //
 // Customer-provided keys (SSE-C) are not supported, and neither are directory buckets (S3 Express), whose listings have no order.

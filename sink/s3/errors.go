@@ -41,7 +41,10 @@ func tell(err error) error {
 			text += fmt.Sprintf(" (%d)", status)
 		}
 		if code := api.ErrorCode(); classOfCode(code) == sink.ErrConfig && api.ErrorMessage() != "" {
-			text += ": " + withoutFolders(api.ErrorMessage())
+			text += ": " + strings.TrimSuffix(withoutFolders(api.ErrorMessage()), ".")
+		}
+		if right := rightOf(op.Operation()); api.ErrorCode() == "AccessDenied" && right != "" {
+			text += ": the credentials need " + right + " here, and no policy may forbid it"
 		}
 		if api.ErrorCode() == "RequestTimeTooSkewed" {
 			text += ": the clock of this host differs from the server's by too much; set it"
@@ -54,6 +57,32 @@ func tell(err error) error {
 		text += innermost(err).Error()
 	}
 	return &cause{text, err}
+}
+
+// rightOf names the right that a request needs, as policies write it: few have the request's name
+// (https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html). "": it is not one of the sink's.
+func rightOf(operation string) string {
+	switch operation {
+	case "HeadBucket", "ListObjectsV2":
+		return "s3:ListBucket"
+	case "ListMultipartUploads":
+		return "s3:ListBucketMultipartUploads"
+	case "ListParts":
+		return "s3:ListMultipartUploadParts"
+	case "HeadObject", "GetObject":
+		return "s3:GetObject"
+	case "PutObject", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload":
+		return "s3:PutObject"
+	case "CopyObject", "UploadPartCopy":
+		return "s3:GetObject and s3:PutObject"
+	case "DeleteObject":
+		return "s3:DeleteObject"
+	case "AbortMultipartUpload":
+		return "s3:AbortMultipartUpload"
+	case "GetBucketLifecycleConfiguration":
+		return "s3:GetLifecycleConfiguration"
+	}
+	return ""
 }
 
 // withoutFolders takes the folders of a key out of a server's message, as brief does: AccessDenied names the whole resource. Where a key ends nobody can

@@ -81,6 +81,9 @@ func TestClassify(t *testing.T) {
 	if text := fmt.Sprint(tell(answered(403, "RequestTimeTooSkewed", ""))); !strings.Contains(text, "clock") {
 		t.Errorf("no cure in %s", text)
 	}
+	if text := fmt.Sprint(tell(answered(403, "AccessDenied", "Access Denied."))); text != "PutObject: AccessDenied (403): Access Denied: the credentials need s3:PutObject here, and no policy may forbid it" {
+		t.Errorf("no cure in %s", text)
+	}
 	if !errors.As(tell(answered(503, "SlowDown", "")), new(*smithy.GenericAPIError)) {
 		t.Error("the cause is hidden")
 	}

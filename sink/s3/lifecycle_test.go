@@ -45,16 +45,9 @@ func TestSuggestLifecycle(t *testing.T) {
 	for on, server := range servers() {
 		t.Run(on, func(t *testing.T) {
 			e := server(t)
-			for mode, want := range map[s3.Mode][]string{s3.Multipart: {"AbortIncompleteMultipartUpload"}, s3.Rename: {"AbortIncompleteMultipartUpload", `"lake/_staging/"`}} {
-				s := e.sink(&s3.Options{Mode: mode})
-				if mode == s3.Rename && on != "fake" {
-					if _, err := e.api.DeleteBucketLifecycle(t.Context(), &awss3.DeleteBucketLifecycleInput{Bucket: &e.bucket}); err != nil {
-						t.Log(err)
-					}
-				}
-				if on == "fake" {
-					e.empty()
-				}
+			var rules []types.LifecycleRule
+			for mode, want := range [][]string{s3.Multipart: {"AbortIncompleteMultipartUpload"}, s3.Rename: {`"lake/_staging/"`}} { // the first rule is there for the second mode
+				s := e.sink(&s3.Options{Mode: s3.Mode(mode)})
 				lacks, err := s.SuggestLifecycle(t.Context())
 				if err != nil {
 					if on == "fake" || !errors.Is(err, sink.ErrConfig) {
@@ -65,7 +58,6 @@ func TestSuggestLifecycle(t *testing.T) {
 				if len(lacks) != len(want) {
 					t.Fatalf("mode %d: %+v", mode, lacks)
 				}
-				var rules []types.LifecycleRule
 				for i := range lacks {
 					if !strings.Contains(lacks[i].Rule, want[i]) {
 						t.Errorf("mode %d: %+v", mode, lacks[i])

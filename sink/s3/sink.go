@@ -3,9 +3,6 @@ package s3
 import (
 	"context"
 	"errors"
-	"fmt"
-
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/flinksink/flinksink/sink"
 )
@@ -80,13 +77,7 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 	if len(errs) > 0 {
 		return nil, fail(&sink.Error{Class: sink.ErrConfig, Err: errors.Join(errs...)})
 	}
-	if _, err := s.b.api.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &s.b.name}); err != nil {
-		switch {
-		case isNoKey(err) || codeOf(err) == "NoSuchBucket":
-			err = &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf("there is no bucket %q: make it, or name another", s.b.name)}
-		case statusOf(err) == 403:
-			err = &sink.Error{Class: sink.ErrConfig, Err: fmt.Errorf("bucket %q refuses these credentials: they need s3:ListBucket, s3:ListBucketMultipartUploads, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload: %w", s.b.name, tell(err))}
-		}
+	if err := s.b.there(ctx); err != nil {
 		return nil, fail(err)
 	}
 	if s.o.Kind == Upsert {

@@ -313,8 +313,12 @@ func (s *Server) describe(name string) map[string]any {
 	all := make(map[string]any)
 	for n, x := range s.indices {
 		if slices.Contains(s.names(name), n) || x.aliases[name] != nil {
+			settings := map[string]any{"uuid": x.uuid, "gc_deletes": x.gc}
+			if x.closed {
+				settings["verified_before_close"] = "true"
+			}
 			all[n] = map[string]any{"aliases": x.aliases, "mappings": &x.mapping,
-				"settings": map[string]any{"index": map[string]any{"uuid": x.uuid, "gc_deletes": x.gc}}}
+				"settings": map[string]any{"index": settings}}
 		}
 	}
 	return all

@@ -73,7 +73,7 @@ func (d *Decoder) DecodePayload(b *changelog.Batch, payload []byte, r *changelog
 	return err
 }
 
-// DecodeWhole is DecodePayload. whole says that the message is clean JSON of one object with no member that is no column, at any depth. A message that is read in
+// DecodeWhole is DecodePayload. whole says that the message is clean JSON of one object with no member that is no column, at any depth, and no number that was rounded. A message that is read in
 // the exact way is never said to be whole: it has something odd in it.
 func (d *Decoder) DecodeWhole(b *changelog.Batch, payload []byte, _ *changelog.Record) (whole bool, err error) {
 	w, _ := d.work.Get().(*work)
@@ -84,7 +84,7 @@ func (d *Decoder) DecodeWhole(b *changelog.Batch, payload []byte, _ *changelog.R
 	start := b.Len()
 	if !d.Tree {
 		if w.plain.message(d, b, payload) {
-			return !w.plain.skipped && b.Len() == start+1, nil
+			return !w.plain.more && b.Len() == start+1, nil
 		}
 		b.Truncate(start)
 		if w.plain.room < 0 {

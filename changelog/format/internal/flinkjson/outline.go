@@ -102,7 +102,7 @@ func (e *Envelope) ReadWhole(b *changelog.Batch, payload []byte, o *Outline, one
 		if f = one(&w.m); f != nil && f.kind == again {
 			took, f = false, nil
 		}
-		whole = took && f == nil && !w.skipped && w.m.says(b.Len()-start)
+		whole = took && f == nil && !w.more && w.m.says(b.Len()-start)
 	}
 	w.reset()
 	e.outlines.Put(w)
@@ -163,7 +163,7 @@ func (w *outlineWork) reset() {
 
 // read reads a message as [plain] does: it takes nothing that the reader of trees reads otherwise.
 func (w *outlineWork) read(e *Envelope, b *changelog.Batch, p []byte, o *Outline) bool {
-	w.b, w.p, w.i, w.depth, w.skipped = b, p, 0, 1, false
+	w.b, w.p, w.i, w.depth, w.more = b, p, 0, 1, false
 	w.room = room(len(p))
 	w.iso, w.missing, w.millis = e.d.ISO, false, e.d.flink.Since(changelog.Flink2_3)
 	w.tree, w.decimals = true, e.d.decimals
@@ -203,7 +203,7 @@ func (w *outlineWork) inside(o *Outline) bool {
 		c := w.space()
 		switch {
 		case string(name) != o.Inside:
-			w.skipped = true
+			w.more = true
 			if !w.fresh(name, 0) || !w.skip() {
 				return false
 			}
@@ -255,7 +255,7 @@ func (w *outlineWork) members(o *Outline) bool {
 		c := w.space()
 		switch {
 		case k < 0:
-			w.skipped = true
+			w.more = true
 			if !w.skip() {
 				return false
 			}

@@ -16,7 +16,7 @@ type plain struct {
 	iso     bool
 	missing bool              // fail-on-missing-field
 	millis  bool              // a TIME has them: Flink 2.3
-	skipped bool              // there was a member that nobody reads
+	more    bool              // the message says more than its rows: a member that nobody reads, digits that a DECIMAL rounds away
 	stack   []changelog.Value // elements of the arrays and maps that are being read
 
 	// Of [Outline]: what is read by the rules of trees.
@@ -33,7 +33,7 @@ const (
 )
 
 func (r *plain) message(d *Decoder, b *changelog.Batch, p []byte) bool {
-	r.b, r.p, r.i, r.depth, r.skipped = b, p, 0, 0, false
+	r.b, r.p, r.i, r.depth, r.more = b, p, 0, 0, false
 	r.room = room(len(p))
 	r.iso, r.missing, r.millis = d.ISO, d.FailMissing, d.flink.Since(changelog.Flink2_3)
 	ok := r.rows(d)
@@ -174,7 +174,7 @@ func (r *plain) objectWith(rp *rowPlan, out []changelog.Value, has []bool, flat 
 			return false
 		}
 		if k < 0 {
-			r.i, r.skipped = i, true
+			r.i, r.more = i, true
 			if !r.skip() {
 				return false
 			}

@@ -38,6 +38,7 @@ func (r *plain) value(p *plan, dst *changelog.Value) bool {
 		}
 		v, err := changelog.ParseDecimal(text, p.typ.Precision, p.typ.Scale)
 		*dst = v
+		r.more = r.more || finer(text, p.typ.Scale)
 		return err == nil
 	case changelog.RootDouble:
 		f, ok := r.float(c, 64)
@@ -169,6 +170,22 @@ func (r *plain) numeral(c byte) ([]byte, bool) {
 	}
 	r.i++
 	return text, true
+}
+
+// finer reports that a JSON number has digits beyond the scale, so that a DECIMAL of it is rounded. It also says so of zeros there.
+func finer(text []byte, scale int) bool {
+	places, exponent := 0, 0
+	if at := bytes.IndexAny(text, "eE"); at >= 0 {
+		n, err := strconv.Atoi(string(text[at+1:]))
+		if err != nil || n > maxNumber || n < -maxNumber {
+			return true
+		}
+		text, exponent = text[:at], n
+	}
+	if at := bytes.IndexByte(text, '.'); at >= 0 {
+		places = len(text) - at - 1
+	}
+	return places-exponent > scale
 }
 
 func (r *plain) float(c byte, bits int) (float64, bool) {
