@@ -104,7 +104,7 @@ func (tg *target) prepare(rules, temporary bool) {
 		tg.upsert.merge = tg.mergeSQL(all)
 	}
 	tg.upsert.counts = tg.skips || tg.version >= 0
-	tg.takeOut = tg.statement(tg.keys, fmt.Sprintf("DELETE FROM %s AS t USING %s WHERE %s", tg.name.SQL(), tg.unnest(tg.keys, ""), tg.sameKey(tg.keys)))
+	tg.takeOut = tg.statement(tg.keys, fmt.Sprintf("DELETE FROM %s AS t USING %s WHERE %s", tg.name.SQL(), tg.few(tg.keys), tg.sameKey(tg.keys)))
 	switch {
 	case tg.ignores:
 		tg.remove = statement{ignores: true}
@@ -221,6 +221,18 @@ func (tg *target) unnest(columns []int, more string) string {
 		names = append(names, "ord")
 	}
 	return fmt.Sprintf("unnest(%s)%s AS s(%s)", strings.Join(args, ", "), more, strings.Join(names, ", "))
+}
+
+// few is unnest for a join with the table, by its index: the planner cannot see how long the arrays are, and takes them for short. If it knows of some thousand
+// rows, and the table has some hundred thousand, it reads all of the table once a statement, and writes hashes of it to disk; to look each row up by its key, in the order of the
+// index, takes two thirds of that, and as long in a table of any size.
+func (tg *target) few(columns []int) string {
+	var args, names []string
+	for n := range columns {
+		args = append(args, fmt.Sprintf("(SELECT $%d)", n+1))
+		names = append(names, fmt.Sprintf("c%d", n+1))
+	}
+	return fmt.Sprintf("unnest(%s) AS s(%s)", strings.Join(args, ", "), strings.Join(names, ", "))
 }
 
 // sameKey compares the key of t with that of s, whose columns are given.
