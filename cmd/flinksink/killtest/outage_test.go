@@ -64,15 +64,29 @@ func postgresKilled(t *testing.T, w world, outages int) {
 		}
 	}
 	moves()
+	troubles := func(i int) int { return strings.Count(ps[i].out.String(), "trying again") }
 	var worst time.Duration
-	for range outages {
+	for n := range outages {
+		before := make([]int, len(ls))
 		for i, l := range ls {
 			l.pause(ps[i])
+			before[i] = troubles(i)
 		}
 		if err := srv.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(ls[0].s.r.Int64N(int64(500 * time.Millisecond)))) // the outage; nothing is waited for
+		if n%2 == 0 { // long enough for each of them to notice: one that had nothing to do at the kill has now
+			for i, l := range ls {
+				l.until(ps, "the bridge notices that its server is gone", func() (bool, error) {
+					if len(l.s.sizes) < 10 {
+						l.s.feed(300)
+					}
+					return troubles(i) > before[i], nil
+				})
+			}
+		} else {
+			time.Sleep(time.Duration(ls[0].s.r.Int64N(int64(500 * time.Millisecond)))) // the outage; nothing is waited for
+		}
 		if err := srv.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +102,7 @@ func postgresKilled(t *testing.T, w world, outages int) {
 		worst = max(worst, time.Since(back))
 	}
 	for i, l := range ls {
-		if n := strings.Count(ps[i].out.String(), "trying again"); n < outages/2 {
+		if n := troubles(i); n < outages/2 {
 			t.Errorf("the bridge lost its server %d times and was in trouble %d times: %s", outages, n, ps[i].tail())
 		}
 		ps[i].terminate(t)
