@@ -3,6 +3,8 @@
 // tests that are no subtests, and after it what to show again at the very end: each failure with the end of its output. A package that does
 // not compile, or ends early, is a failed test. Exit status 1 when anything failed.
 //
+// FILE.again lists "PACKAGE TEST" for each failure that one more run may call unsteady, which ./test explains (again.go).
+//
 //	go test -json ./... | testsummary FILE
 package main
 
@@ -25,6 +27,9 @@ func main() {
 	s, err := summarise(os.Stdin, os.Stdout)
 	if err == nil {
 		err = os.WriteFile(os.Args[1], fmt.Appendf(nil, "%d %d %d\n%s", s.passed, s.failed, s.skipped, s.failures.Bytes()), 0o644)
+	}
+	if err == nil {
+		err = os.WriteFile(os.Args[1]+".again", s.again(), 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testsummary:", err)
@@ -51,6 +56,7 @@ func (n name) top() bool { return n.test != "" && !strings.Contains(n.test, "/")
 type summary struct {
 	passed, failed, skipped int
 	failures                bytes.Buffer
+	faults                  []failure
 }
 
 // fail remembers a failure: its name and the end of what it printed.
@@ -98,6 +104,7 @@ func summarise(in io.Reader, out io.Writer) (s summary, err error) {
 						s.failed++
 						failures[e.Package]++
 					}
+					s.blame(n, output[n])
 					show(out, output[n])
 					s.fail(n, output[n])
 				case n.top() && e.Action == "pass":
@@ -112,6 +119,7 @@ func summarise(in io.Reader, out io.Writer) (s summary, err error) {
 			word := map[string]string{"pass": "ok", "fail": "FAIL", "skip": "no tests"}[e.Action]
 			if e.Action == "fail" && failures[e.Package] == 0 { // no test is to blame: it did not compile, or ended early
 				s.failed++
+				s.blame(name{pkg: e.Package}, nil)
 				for other, lines := range output {
 					if other.pkg == e.Package {
 						show(out, lines)
