@@ -23,7 +23,7 @@
 //   - kafka: Kafka to Kafka, TwoPhase and InTransaction beside each other and beside a bare transactional copy of kgo.
 //   - latency: how long a row takes through a bridge to a read_committed consumer, at 10,000 rows a second.
 //   - s3: Kafka to JSON lines with gzip beside fetch and gzip alone, and to Parquet beside parquet-go's own writer on rows that are ready.
-//   - flat: memory while a stream of any length (-records) passes into Kafka and into objects.
+//   - flat: memory while a stream of any length (-records) passes into Kafka and into objects (-into takes one of them).
 //
 // Sections with Postgres move rows of two shapes: narrow ones of 4 columns and wide ones of 20. bench/peers, a module of its own with a command of
 // its own, measures the bridge beside other programs: Bento, and Flink's own sink.

@@ -52,6 +52,7 @@ type bench struct {
 	rounds  int
 	rows    int    // of each phase of the sections that write to Postgres
 	records int    // of section memory
+	into    string // of section flat: "kafka", "s3" or "" for both
 	profile string // folder for profiles of the bridge, "" for none
 	quick   bool
 	fixed   bool // rounds is what was asked for
@@ -135,13 +136,17 @@ func measure(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&b.quick, "quick", false, "fewer rounds over fewer rows")
 	only := flags.String("only", everything, "sections to run; waits is one more")
-	shapes := flags.String("shapes", "narrow,wide", "rows that the sections with Postgres write")
+	shapes := flags.String("shapes", "narrow,wide", "rows that the sections with Postgres and s3 write; section flat takes the first")
 	flags.IntVar(&b.rounds, "rounds", 0, "rounds, each contender once in each (default 7, and 11 in section guarantee; with -quick 3)")
 	flags.IntVar(&b.rows, "rows", 0, "narrow rows of each phase of the sections with Postgres, of wide ones a third (default 300,000, with -quick 60,000)")
-	flags.IntVar(&b.records, "records", 0, "records of section memory, the longest journey (default 3,000,000, with -quick 400,000)")
+	flags.IntVar(&b.records, "records", 0, "records of sections memory and flat, the longest journey (default 3,000,000, with -quick 400,000)")
+	flags.StringVar(&b.into, "into", "", "target that section flat is measured into: kafka or s3 (default both)")
 	flags.StringVar(&b.profile, "profile", "", "existing folder for profiles: CPU in sections postgres (of the bridge) and s3, heap in section memory")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if b.into != "" && b.into != "kafka" && b.into != "s3" {
+		return errors.New("-into is kafka or s3")
 	}
 	b.fixed = b.rounds > 0
 	rounds, n, records := 7, 300_000, 3_000_000

@@ -69,7 +69,9 @@ func travel(ctx context.Context, name string, in bridge.Input, to sink.Sink, o b
 	in.Decoder = clock
 	var mu sync.Mutex // guards last and checkpoints, and calls of progress
 	var last time.Time
-	o.Interval, o.UntilEnd = time.Hour, true // checkpoints by number of changes alone
+	if o.UntilEnd = true; o.Interval == 0 {
+		o.Interval = time.Hour // checkpoints by number of changes alone
+	}
 	checkpoints := int64(0)
 	// Rows are visible when they are saved, or committed where the mode does that afterwards.
 	o.Hooks.Committed = func(sink.Report) {

@@ -223,7 +223,3 @@ func valuesSQL(s *rows.Shape, table string, n int) string {
 
 // binaryFormat says that all parameters are in binary form.
 func binaryFormat() []int16 { return []int16{1} }
-
-func execBinary(ctx context.Context, tx pgx.Tx, sql string, params [][]byte, oids []uint32) error {
-	return tx.Conn().PgConn().ExecParams(ctx, sql, params, oids, binaryFormat(), nil).Read().Err
-}

@@ -24,7 +24,8 @@ import (
 
 const (
 	roleFlow    = "flow"
-	flowChanges = 50_000 // of a checkpoint: a short stream has many too
+	flowChanges = 50_000 // of a checkpoint into Kafka: a short stream has many too
+	lakeCuts    = 20     // checkpoints into objects, whatever the stream's length: those of a lake last minutes, and memory must not follow
 
 	// What sink/s3 holds beside the lane's budget: a part of 8 MiB of its one open file, and of each of four uploads that are under way.
 	lakeParts = (1 + 4) * 8 << 20
@@ -32,15 +33,20 @@ const (
 
 // flow is one run of a bridge over a stream, in a process of its own.
 type flow struct {
-	Kind                      string
+	Kind, Shape               string
 	Broker, Topic, To, Prefix string
 	Lake                      lake
 	Records                   int
 }
 
-// flowKinds are what memory is measured of.
-func flowKinds() []string {
-	return []string{"kafka TwoPhase", "kafka InTransaction", "s3 JSON lines + gzip", "s3 Parquet"}
+// flowKinds are what memory is measured of: those into targets that -into names.
+func (b *bench) flowKinds() (out []string) {
+	for _, kind := range []string{"kafka TwoPhase", "kafka InTransaction", "s3 JSON lines + gzip", "s3 Parquet"} {
+		if target, _, _ := strings.Cut(kind, " "); b.into == "" || b.into == target {
+			out = append(out, kind)
+		}
+	}
+	return out
 }
 
 // flowChild runs the bridge and watches the heap.
@@ -74,6 +80,9 @@ func flowChild(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 	}()
 	o := bridge.Options{Changes: flowChanges}
+	if strings.HasPrefix(f.Kind, "s3") {
+		o.Changes = max(flowChanges, f.Records/lakeCuts)
+	}
 	o.Hooks.Written = func(_ string, n, _ int) { passed.Add(int64(n)) }
 	j, err := f.run(ctx, o)
 	close(over)
@@ -91,6 +100,9 @@ func flowChild(ctx context.Context, in io.Reader, out io.Writer) error {
 
 func (f flow) run(ctx context.Context, o bridge.Options) (journey, error) {
 	shape := rows.Narrow()
+	if f.Shape == "wide" {
+		shape = rows.Wide()
+	}
 	switch f.Kind {
 	case "kafka TwoPhase", "kafka InTransaction":
 		as := kafkaSink(kafka.TwoPhase)
@@ -107,6 +119,7 @@ func (f flow) run(ctx context.Context, o bridge.Options) (journey, error) {
 		if err != nil {
 			return journey{}, err
 		}
+		o.Interval = 10 * time.Minute // a transaction lasts 15
 		return travel(ctx, f.To, in, to, o, nil)
 	}
 	so := &s3.Options{Compression: s3.Gzip}
@@ -115,10 +128,8 @@ func (f flow) run(ctx context.Context, o bridge.Options) (journey, error) {
 	}
 	// Objects of past checkpoints go, so that a server in memory can take a stream of any length.
 	var failed error
-	j, err := f.Lake.travel(ctx, f.Broker, f.Topic, shape, so, o, func(r sink.Report) {
-		if r.Checkpoint%16 == 0 {
-			failed = errors.Join(failed, f.Lake.empty(ctx, false))
-		}
+	j, err := f.Lake.travel(ctx, f.Broker, f.Topic, shape, so, o, func(sink.Report) {
+		failed = errors.Join(failed, f.Lake.empty(ctx, false))
 	})
 	return j, errors.Join(err, failed)
 }
@@ -135,21 +146,21 @@ func (b *bench) flat(ctx context.Context) error {
 		return err
 	}
 	defer gone()
-	shape := rows.Narrow()
+	shape := b.shapes[0]
 	record := len(rows.Key(int64(b.records))) + len(shape.Value(shape.Row(int64(b.records), 0)))
-	b.head(s, "FLAT: memory while %s records (%s) pass, a checkpoint due after %s changes; each bridge in a process of its own",
-		number(float64(b.records)), mib(int64(b.records*record)), number(flowChanges))
+	b.head(s, "FLAT: memory while %s %s records (%s) pass, a checkpoint due after %s changes, into objects after %s; each bridge in a process of its own",
+		number(float64(b.records)), shape.Name, mib(int64(b.records*record)), number(flowChanges), number(float64(max(flowChanges, b.records/lakeCuts))))
 	b.say("  %s", about)
-	b.say("  -records sets the length: 80,000,000 are 8.5 GiB, which take a real broker")
+	b.say("  -records sets the length, and the first of -shapes what passes: 26,000,000 wide ones are more than 10 GiB, which take a real broker")
 	topic, err := s.fill(ctx, "flat", b.records, func(i int) (key, value []byte) {
 		return rows.Key(int64(i)), shape.Value(shape.Row(int64(i), 0))
-	})
+	}, kgo.ProducerBatchCompression(kgo.ZstdCompression()))
 	if err != nil {
 		return err
 	}
 	w := b.table("", "checkpoints", "live heap, peak", "by quarter", "heap with garbage, peak", "resident, peak", "rows/s")
-	for i, kind := range flowKinds() {
-		f := flow{Kind: kind, Broker: s.broker, Topic: topic, Prefix: s.prefix, Lake: l, Records: b.records}
+	for i, kind := range b.flowKinds() {
+		f := flow{Kind: kind, Shape: shape.Name, Broker: s.broker, Topic: topic, Prefix: s.prefix, Lake: l, Records: b.records}
 		if strings.HasPrefix(kind, "kafka") {
 			if f.To, err = s.fill(ctx, fmt.Sprintf("flat_to_%d", i), 0, nil); err != nil {
 				return err

@@ -159,14 +159,14 @@ func (s *servers) deleteTopics() {
 const partitions = 4
 
 // fill makes a topic of n records and returns its name.
-func (s *servers) fill(ctx context.Context, name string, n int, at func(i int) (key, value []byte)) (string, error) {
+func (s *servers) fill(ctx context.Context, name string, n int, at func(i int) (key, value []byte), more ...kgo.Opt) (string, error) {
 	topic := s.prefix + "_" + strings.ReplaceAll(name, " ", "_")
 	if _, err := s.adm.CreateTopic(ctx, partitions, 1, nil, topic); err != nil {
 		return "", err
 	}
 	s.topics = append(s.topics, topic)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(s.broker, ",")...), kgo.DefaultProduceTopic(topic), kgo.MaxBufferedRecords(100_000),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(s.broker, ",")...), kgo.DefaultProduceTopic(topic), kgo.MaxBufferedRecords(100_000),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil))}, more...)...)
 	if err != nil {
 		return "", err
 	}

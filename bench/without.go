@@ -80,23 +80,32 @@ func (w *without) Write(ctx context.Context, b *changelog.Batch) (err error) {
 	return w.send(ctx, w.sql, w.net.Upserts, w.kinds)
 }
 
-// send runs a statement over rows, chunk by chunk, with their first columns as its parameters.
-func (w *without) send(ctx context.Context, sql string, changes []changelog.Change, kinds []rows.Kind) error {
-	for len(changes) > 0 {
-		n := min(unnestChunk, len(changes))
-		if err := w.encode(changes[:n], kinds); err != nil {
-			return err
-		}
-		oids := make([]uint32, len(kinds))
-		for c, k := range kinds {
-			oids[c] = types[k].array
-		}
-		if err := execBinary(ctx, w.tx, sql, w.array[:len(kinds)], oids); err != nil {
-			return err
+// pieceRows is how many rows a statement takes, as in sink/postgres.
+const pieceRows = 2000
+
+// send runs a statement over rows, with their first columns as its parameters: in pieces, of which only the last is waited for, as sink/postgres does.
+func (w *without) send(ctx context.Context, sql string, changes []changelog.Change, kinds []rows.Kind) (err error) {
+	if len(changes) == 0 {
+		return nil
+	}
+	oids := make([]uint32, len(kinds))
+	for c, k := range kinds {
+		oids[c] = types[k].array
+	}
+	size := len(changes) // deletes in one
+	if len(kinds) > 1 {
+		size = pieceRows
+	}
+	p := w.tx.Conn().PgConn().StartPipeline(ctx)
+	for len(changes) > 0 && err == nil {
+		n := min(size, len(changes))
+		if err = w.encode(changes[:n], kinds); err == nil {
+			p.SendQueryParams(sql, w.array[:len(kinds)], oids, binaryFormat(), nil)
+			err = p.Flush()
 		}
 		changes = changes[n:]
 	}
-	return nil
+	return errors.Join(err, p.Sync(), p.Close())
 }
 
 // copyLeast is the least number of rows that is worth a COPY.
@@ -112,15 +121,13 @@ func (w *without) copyNew(ctx context.Context, changes []changelog.Change) (bool
 		return false, nil
 	}
 	conn := w.tx.Conn().PgConn()
-	if err := conn.Exec(ctx, "SAVEPOINT copying").Close(); err != nil {
-		return false, err
-	}
-	_, err := conn.CopyFrom(ctx, &copying{kinds: w.kinds, changes: changes, buf: append(make([]byte, 0, copyChunk+copyChunk/4), copyHeader...)}, w.copy)
+	_, err := conn.CopyFrom(ctx, &copying{kinds: w.kinds, changes: changes, buf: append(make([]byte, 0, copyChunk+copyChunk/4), copyHeader...)},
+		"SAVEPOINT copying; "+w.copy+"; RELEASE SAVEPOINT copying")
 	var pe *pgconn.PgError
 	switch {
 	case err == nil:
 		w.last = 0
-		return true, conn.Exec(ctx, "RELEASE SAVEPOINT copying").Close()
+		return true, nil
 	case errors.As(err, &pe) && pe.Code == "23505":
 		w.last = min(2*w.last+1, 64)
 		w.wait = w.last

@@ -203,6 +203,7 @@ func (r *run) coordinator(ctx context.Context, l *lane) (*sink.Coordinator, erro
 		Tables:      r.tables(),
 		Fingerprint: r.fingerprint(),
 		Owner:       r.o.Owner,
+		Interval:    r.o.Interval,
 		ByteBudget:  r.o.ByteBudget,
 		Grace:       r.grace,
 		AlarmAfter:  r.o.AlarmAfter,
@@ -301,9 +302,7 @@ func (r *run) run(ctx context.Context) (err error) {
 			}
 		})
 	}
-	for t := range r.topics {
-		r.cl.AddConsumeTopics(t)
-	}
+	r.cl.AddConsumeTopics(slices.Collect(maps.Keys(r.topics))...) // all at once, or the group gives out those of the first for itself
 
 	var reached chan struct{}
 	if r.end != nil {

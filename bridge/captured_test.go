@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -28,6 +29,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
+
+// patience is how long no checkpoint may come. It asserts nothing about time.
+const patience = time.Minute
 
 // captured is a topic in a retract encoding that a Flink job wrote, with what Flink read from it.
 type captured struct {
@@ -137,8 +141,10 @@ func (c *captured) state(at []changelog.Position) (rows []string, whole bool) {
 // run bridges the captured topic into to, with a checkpoint after every change, and compares what readers of the sink see after each.
 func (c *captured) run(t *testing.T, table *ddl.Table, d changelog.Decoder, to sink.Sink, store sink.Store, hold bridge.HoldPolicy, see func() []string) (parted int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	stands := time.AfterFunc(patience, func() { cancel(errors.New("no checkpoint came for a minute")) })
+	defer stands.Stop()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"}))
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +179,7 @@ func (c *captured) run(t *testing.T, table *ddl.Table, d changelog.Decoder, to s
 	}
 	o.Hooks.Committed = func(r sink.Report) {
 		checkpoints++
+		stands.Reset(patience)
 		want, whole := c.state(r.To)
 		if got := see(); !slices.Equal(got, want) {
 			mistakes = append(mistakes, fmt.Sprintf("at %v:\n got %q\nwant %q", r.To, got, want))
@@ -185,7 +192,7 @@ func (c *captured) run(t *testing.T, table *ddl.Table, d changelog.Decoder, to s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Run(ctx); err != nil {
+	if err := errors.Join(b.Run(ctx), context.Cause(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	if len(mistakes) > 0 {

@@ -115,7 +115,7 @@ func TestDataPolicy_SearchesOnlyWhatWasRefused(t *testing.T) {
 				t.Errorf("%d rows, %d letters", n, len(g.srv.DeadLetters()))
 			}
 			t.Logf("%d checkpoints", saved)
-			if saved > 30*(1+len(bad)) {
+			if saved > 100*(1+len(bad)) { // 60 hold 500 changes each; of one message each it would be thousands
 				t.Errorf("%d checkpoints", saved)
 			}
 		})

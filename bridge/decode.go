@@ -13,7 +13,7 @@ import (
 
 const (
 	batchChanges = 20_000  // where merging into a table is near its best rate
-	batchBytes   = 4 << 20 // and no more than this, however wide the rows
+	batchBytes   = 8 << 20 // and no more than this, however wide the rows: enough for so many of four columns
 )
 
 // queue holds what was fetched for a lane and not yet decoded. It takes everything it is given; whoever gives pauses the lane's
@@ -313,21 +313,18 @@ func (d *decoder) hand(ctx context.Context) bool {
 }
 
 func (d *decoder) record(r record) error {
-	d.rec = changelog.Record{
-		Partition:     changelog.Partition{Topic: r.Topic, Partition: r.Partition},
-		Offset:        r.Offset,
-		LeaderEpoch:   r.LeaderEpoch,
-		Timestamp:     r.Timestamp.UnixMilli(),
-		TimestampType: timestampType(r.Attrs),
-		Key:           r.Key,
-		Value:         r.Value,
-		Headers:       d.rec.Headers[:0],
+	rec := &d.rec // field by field: a record as a whole is copied with a note to the collector
+	if rec.Topic != r.Topic {
+		rec.Topic = r.Topic
 	}
-	if d.rec.TimestampType == changelog.NoTimestamp {
-		d.rec.Timestamp = -1
+	rec.Partition.Partition, rec.Offset, rec.LeaderEpoch = r.Partition, r.Offset, r.LeaderEpoch
+	rec.Timestamp, rec.TimestampType = r.Timestamp.UnixMilli(), timestampType(r.Attrs)
+	if rec.TimestampType == changelog.NoTimestamp {
+		rec.Timestamp = -1
 	}
+	rec.Key, rec.Value, rec.Headers = r.Key, r.Value, rec.Headers[:0]
 	for _, h := range r.Headers {
-		d.rec.Headers = append(d.rec.Headers, changelog.Header{Key: h.Key, Value: h.Value})
+		rec.Headers = append(rec.Headers, changelog.Header{Key: h.Key, Value: h.Value})
 	}
 	before := d.ld.batch.Len()
 	if err := d.l.r.ins[d.ld.in].Decoder.Decode(d.ld.batch, &d.rec); err != nil {

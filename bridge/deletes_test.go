@@ -370,13 +370,18 @@ func TestJava_MissedDeletes(t *testing.T) {
 		t.Fatalf("rows %q", got)
 	}
 	k.pairs(time.Now(), "k", "-")
-	// New segments, until the cleaner has taken row and tombstone away.
-	n := 0
-	until(t, "the log cleaner", func() bool {
-		n++
+	// New segments, until the cleaner has taken row and tombstone away. It looks for work every 15 s (log.cleaner.backoff.ms), takes the logs of a broker one
+	// after the other, and has to pass a tombstone twice.
+	over, stop := expiresAfter(5 * patience)
+	defer stop()
+	for n := 0; k.holds("k"); n++ {
 		k.pairs(time.Now(), fmt.Sprintf("z%d", n%3), "9")
-		return !k.holds("k")
-	})
+		select {
+		case <-over:
+			t.Fatal("waiting for the log cleaner")
+		case <-time.After(100 * time.Millisecond): // else the log is longer each time than the look into it takes
+		}
+	}
 	err := k.upserts(g, func(o *Options) {}).wait()
 	lostError(t, err, "is compacted", "positions reset")
 	if errors.Is(err, sink.ErrConfig) {

@@ -9,7 +9,7 @@
 // there, but an offset there that is beyond the store shows a store that lost something.
 //
 // Partitions are spread over Options.Lanes lanes and stay with their lane while they are held. Each lane has its own coordinator and
-// checkpoints by itself: at Options.Interval, Options.Changes or Options.Bytes, whichever comes first. A rebalance does not disturb
+// checkpoints by itself: at Options.Interval, Options.Changes or Options.Bytes, whichever comes first (every few minutes where the sinks prefer that, see sink.Pacer). A rebalance does not disturb
 // the lanes that neither win nor lose a partition.
 //
 // # Several tables, several sinks

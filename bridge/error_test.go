@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -95,20 +96,29 @@ func TestStart_Pattern(t *testing.T) {
 }
 
 func TestStart_BrokerAway(t *testing.T) {
+	// Nobody listens where one end of a connection is, and as long as there is the connection nobody else can.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
-	g := newTarget()
-	o := options(g)
-	o.Connect = 200 * time.Millisecond
-	b, err := New("test", Input{Topics: []string{"a"}, Decoder: texts{sinktest.Appended()}, Client: []kgo.Opt{kgo.SeedBrokers(addr)}}, g, o)
+	defer l.Close()
+	held, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	configError(t, start(t, b).wait(), addr, "bootstrap.servers", "refused")
+	defer held.Close()
+	addr := held.LocalAddr().String()
+	// In virtual time it is tried before Connect is over, however slow the machine is.
+	synctest.Test(t, func(t *testing.T) {
+		g := newTarget()
+		o := options(g)
+		o.Connect = 200 * time.Millisecond
+		b, err := New("test", Input{Topics: []string{"a"}, Decoder: texts{sinktest.Appended()}, Client: []kgo.Opt{kgo.SeedBrokers(addr)}}, g, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configError(t, b.Run(t.Context()), addr, "bootstrap.servers", "refused")
+	})
 }
 
 func TestStart_CtxEnds(t *testing.T) {
@@ -290,18 +300,19 @@ func TestLane_FailsForGood(t *testing.T) {
 // A sink that does not come back does not keep a stop waiting beyond the grace, and the error says what that means.
 func TestStop_GraceRunsOut(t *testing.T) {
 	k, g := newCluster(t, 1), newTarget()
-	k.put(0, "a")
 	trying := make(chan struct{}, 1)
-	g.on(func(op string) error {
-		if op == "prepare" {
-			signal(trying)
-			return &sink.Error{Op: op, Class: sink.ErrTransient, Err: errors.New("made up")}
-		}
-		return nil
-	})
 	o := options(g)
 	o.Grace = 50 * time.Millisecond
 	r := start(t, k.bridge(g, o))
+	until(t, "a saved begin", func() bool { return len(g.positions(t, "test")) == 1 }, r)
+	g.on(func(op string) error {
+		if op == "prepare" {
+			signal(trying)
+			return away(op)
+		}
+		return nil
+	})
+	k.put(0, "a")
 	wait(t, "a try", trying)
 	r.stop()
 	if err := r.wait(); err == nil || !strings.Contains(err.Error(), "without a last checkpoint") {
@@ -312,9 +323,6 @@ func TestStop_GraceRunsOut(t *testing.T) {
 // What all lanes have to say is said once.
 func TestStop_LanesSayItOnce(t *testing.T) {
 	k, g := newCluster(t, 3), newTarget()
-	for p := range int32(3) {
-		k.put(p, "a")
-	}
 	var trying sync.WaitGroup
 	trying.Add(3)
 	o := options(g)
@@ -322,15 +330,19 @@ func TestStop_LanesSayItOnce(t *testing.T) {
 	o.Grace = 50 * time.Millisecond
 	o.Hooks.Lane = func(int) sink.Hooks {
 		once := sync.OnceFunc(trying.Done)
-		return sink.Hooks{Begun: func(sink.Cut) { once() }}
+		return sink.Hooks{Written: func(string, int, int) { once() }}
 	}
+	r := start(t, k.bridge(g, o))
+	until(t, "saved begins", func() bool { return len(g.positions(t, "test")) == 3 }, r)
 	g.on(func(op string) error {
 		if op == "prepare" {
-			return &sink.Error{Op: op, Class: sink.ErrTransient, Err: errors.New("made up")}
+			return away(op)
 		}
 		return nil
 	})
-	r := start(t, k.bridge(g, o))
+	for p := range int32(3) {
+		k.put(p, "a")
+	}
 	trying.Wait()
 	r.stop()
 	if err := r.wait(); err == nil || strings.Count(err.Error(), "without a last checkpoint") != 1 {

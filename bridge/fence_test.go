@@ -182,6 +182,15 @@ func TestIdle_NoticesAMovedPosition(t *testing.T) {
 	}}
 	r := start(t, k.bridge(g, o))
 	until(t, "10 saved", func() bool { return g.positions(t, "test")[0] == 10 }, r)
+	moved := make(chan struct{}) // a bridge that notices the thief before he has moved anything would take its partition back from him
+	move := sync.OnceFunc(func() { close(moved) })
+	t.Cleanup(move)
+	g.on(func(op string) error {
+		if op == "acquire" {
+			<-moved
+		}
+		return nil
+	})
 	claim, err := g.steal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +203,7 @@ func TestIdle_NoticesAMovedPosition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	move()
 	g.wantValues(t, append(all, all[5:]...), r)
 	r.end()
 	if log.count("went back") > 0 || log.count("moved by hand while the bridge ran") != 1 {

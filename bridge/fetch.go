@@ -281,6 +281,16 @@ func (f *fetcher) send(ctx context.Context, to []changelog.Position) error {
 	}
 }
 
+// gives remembers how far the sinks are about to be given a load's partitions.
+func (f *fetcher) gives(ld *load) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range ld.spans {
+		s := &ld.spans[i]
+		s.part.given = max(s.part.given, s.to)
+	}
+}
+
 // note remembers how far changes of a partition were written, for Status.
 func (f *fetcher) note(part *partition, read int64) {
 	f.mu.Lock()

@@ -72,7 +72,7 @@ func (m *member) assigned(_ context.Context, cl *kgo.Client, parts map[string][]
 			old.epoch.Store(dead)
 			old.lane.send(event{kind: evLose, parts: []*partition{old}, deadline: time.Now().Add(m.r.grace), done: make(chan struct{})})
 		}
-		part := &partition{Partition: p, in: m.r.input(p.Topic), lane: f.leastLane(m.r.lanes), bound: m.r.end.bound(p), next: -1, read: -1, saved: -1, high: -1, last: -1}
+		part := &partition{Partition: p, in: m.r.input(p.Topic), lane: f.leastLane(m.r.lanes), bound: m.r.end.bound(p), next: -1, read: -1, given: -1, saved: -1, high: -1, last: -1}
 		f.parts[p] = part
 		f.setHold(holdStart, true, part)
 		byLane[part.lane] = append(byLane[part.lane], part)

@@ -94,7 +94,8 @@ func (p *process) kill() {
 // line waits for a line that begins so, and returns it.
 func (p *process) line(t *testing.T, prefix string) string {
 	t.Helper()
-	limit := time.After(2 * patience)
+	over, stop := expiresAfter(2 * patience)
+	defer stop()
 	for {
 		select {
 		case l, ok := <-p.lines:
@@ -104,7 +105,7 @@ func (p *process) line(t *testing.T, prefix string) string {
 			if strings.HasPrefix(l, prefix) {
 				return l
 			}
-		case <-limit:
+		case <-over:
 			t.Fatalf("waiting for %q", prefix)
 		}
 	}
@@ -127,6 +128,10 @@ func java(t *testing.T, partitions int32) (*cluster, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = k.adm.DeleteTopics(context.Background(), k.topic) })
+	until(t, "the topic to be there", func() bool { // one that was just made is not known everywhere at once, and producers give up
+		ends, err := k.adm.ListEndOffsets(t.Context(), k.topic)
+		return err == nil && ends.Error() == nil && len(ends[k.topic]) == int(partitions)
+	})
 	return k, addr
 }
 
@@ -169,12 +174,14 @@ func TestJava_Transactions(t *testing.T) {
 	o.OpenFor = time.Millisecond
 	o.Hooks.OpenTransaction = func(x OpenTransaction) { told <- x }
 	r = start(t, k.javaBridge(g, o))
+	over, stop := expires()
+	defer stop()
 	select {
 	case x := <-told:
 		if x.TransactionalID != k.topic+"-5" || x.LastStableOffset != 9 || x.HighWatermark != 11 || !strings.Contains(x.Cure(), k.topic+"-5") {
 			t.Fatalf("told %+v", x)
 		}
-	case <-time.After(patience):
+	case <-over:
 		t.Fatal("nothing was told")
 	}
 	if err := open.EndTransaction(t.Context(), kgo.TryCommit); err != nil {

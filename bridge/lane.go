@@ -68,6 +68,7 @@ type lane struct {
 	closed bool       // co is closed, and the bridge stopped before there was another; belongs to the writer
 	looked time.Time  // when the store was last compared while nothing was to save; belongs to the writer
 	given  error      // what a call was given up with by a stop; belongs to the writer
+	owes   bool       // a checkpoint is decided, this lane's or one that it took over, and not known to be committed; belongs to the writer
 
 	aborted error // why the last checkpoint that was not decided was dropped; belongs to the writer
 }

@@ -132,6 +132,7 @@ func (l *lane) put(ld *load, call func(func(ctx context.Context) error) (bool, e
 		l.recycle(b)
 		b = nil
 	}
+	l.r.f.gives(ld)
 	// From here the coordinator owns the batch, whatever comes out.
 	drops := l.drops
 	if ok, err = call(func(ctx context.Context) error { return l.co.Write(ctx, b, p) }); err != nil || !ok {
@@ -181,7 +182,7 @@ func (l *lane) acquire() error {
 	parts := slices.SortedFunc(maps.Keys(l.pending), changelog.Partition.Compare)
 	var at []changelog.Position
 	ours := true
-	ok, err := l.call(func(ctx context.Context) (err error) {
+	ok, err := l.calls(l.allSaved(), func(ctx context.Context) (err error) {
 		if ours, err = l.ground(ctx, parts); err != nil || !ours {
 			return err
 		}
@@ -215,6 +216,7 @@ func (l *lane) finish() error {
 	if l.given != nil { // what was written is dropped: there is nothing to save
 		return l.given
 	}
+	failing := l.failing()
 	ctx, cancel := l.begin()
 	defer l.end(cancel)
 	var halt *bad
@@ -231,7 +233,7 @@ func (l *lane) finish() error {
 		})
 		halt = ld.bad
 	}
-	if err == nil {
+	if err == nil && (failing || !l.allSaved()) {
 		written := l.r.f.written(l)
 		l.aborted = nil
 		if _, err = l.co.Checkpoint(ctx); err == nil {

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -46,11 +47,8 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 			s.Generation, s.Checkpoint = c.Generation.ID, 0
 			s.claimed(c)
 			// What is decided may also have been committed by whoever held the partitions in between.
-			waits := false
-			for _, e := range c.Ended {
-				waits = waits || len(e.Decided) > 0
-			}
-			if !waits {
+			l.owes = slices.ContainsFunc(c.Ended, func(e sink.EndedGeneration) bool { return len(e.Decided) > 0 })
+			if !l.owes {
 				s.Uncommitted = nil
 			}
 		})
@@ -59,6 +57,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 		}
 	}
 	h.Saved = func(rep sink.Report) {
+		l.owes = true
 		r.decided(l, rep)
 		l.settle(rep)
 		note(func(s *LaneStatus) {
@@ -71,6 +70,7 @@ func (r *run) observe(l *lane, user sink.Hooks) sink.Hooks {
 		}
 	}
 	h.Committed = func(rep sink.Report) {
+		l.owes = false
 		note(func(s *LaneStatus) { s.FailingSince, s.Uncommitted = time.Time{}, nil })
 		if user.Committed != nil {
 			user.Committed(rep)

@@ -19,7 +19,9 @@ type SinkStatus struct {
 	Given     int64          // changes that it was given and prepared, since Run began, those of checkpoints that were done again included
 	Passed    int64          // those of them that it did not write by themselves: a later change made them void, or it has newer
 
-	waits bool // Prepared has a receipt
+	waits bool             // Prepared has a receipt
+	claim []SinkCheckpoint // that the lane's generation found decided and not known to be committed; never changed in place
+	done  []SinkCheckpoint // those of them that this process has committed by an Open; the same
 }
 
 // SinkCheckpoint names a checkpoint, and says when something happened to it. The zero one is none.
@@ -47,14 +49,19 @@ func (s *LaneStatus) sinkOf(name string) *SinkStatus {
 	return &s.Sinks[i]
 }
 
-// claimed notes what ended generations have decided and left.
+// claimed notes what ended generations have decided and left. The store learns with the next Save what was committed: until then it is in each claim, and what
+// this process has committed does not wait for anything.
 func (s *LaneStatus) claimed(c sink.Claim) {
 	for i := range s.Sinks {
-		s.Sinks[i].Pending = 0
+		s.Sinks[i].Pending, s.Sinks[i].claim = 0, nil
 	}
 	for _, e := range c.Ended {
 		for _, d := range e.Decided {
-			k := s.sinkOf(d.Sink)
+			k, is := s.sinkOf(d.Sink), SinkCheckpoint{Generation: e.ID, Checkpoint: d.Checkpoint}
+			if k.Committed.Generation == e.ID && k.Committed.Checkpoint >= d.Checkpoint || slices.Contains(k.done, is) {
+				continue
+			}
+			k.claim = append(k.claim, is)
 			k.Pending++
 			if k.Since.IsZero() {
 				k.Since = time.Now()
@@ -74,9 +81,13 @@ func (s *LaneStatus) stepped(e sink.SinkStep) {
 	at := SinkCheckpoint{e.Generation, e.Checkpoint, time.Now()}
 	switch e.Kind {
 	case sink.SinkOpened:
-		if k.Pending > 0 {
-			k.Committed = k.Decided
+		if n := len(k.claim); n > 0 {
+			k.Committed = k.claim[n-1]
 			k.Committed.At = at.At
+			if k.Decided == (SinkCheckpoint{}) { // by another process
+				k.Decided = k.claim[n-1]
+			}
+			k.done, k.claim = append(slices.Clone(k.done), k.claim...), nil
 		}
 		k.Pending, k.Since, k.Err = 0, time.Time{}, nil
 	case sink.SinkPrepared:
@@ -97,7 +108,7 @@ func (s *LaneStatus) decidedFor(r sink.Report) {
 		if k.Prepared.Generation != r.Generation || k.Prepared.Checkpoint != r.Checkpoint {
 			continue
 		}
-		k.Decided = SinkCheckpoint{r.Generation, r.Checkpoint, time.Now()}
+		k.Decided, k.done = SinkCheckpoint{r.Generation, r.Checkpoint, time.Now()}, nil // this Save has told the store
 		if k.waits {
 			k.Pending, k.Since = k.Pending+1, k.Decided.At
 		} else {

@@ -39,9 +39,11 @@ func TestJava_HangingTransaction(t *testing.T) {
 	o.Hooks.OpenTransaction = func(x OpenTransaction) { told <- x }
 	r := start(t, k.javaBridge(g, o))
 	var x OpenTransaction
+	over, stop := expires()
+	defer stop()
 	select {
 	case x = <-told:
-	case <-time.After(patience):
+	case <-over:
 		t.Fatal("nothing was told")
 	}
 	if x.TransactionalID != k.topic+"-hangs" || !strings.Contains(x.Cure(), "abort --topic "+k.topic+" --partition 0 --start-offset 1") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -108,12 +109,14 @@ type Options struct {
 	// two hazards there is no derived default: "" is an ordinary member, whose death is noticed after the session timeout only. A
 	// bridge that is one process sets its own name here; a set of replicas sets the name of the replica.
 	InstanceID string
-	// Interval is the longest time between two checkpoints while there is something to save. Defaults to 1 s.
+	// Interval is the longest time between two checkpoints while there is something to save. Defaults to 1 s; where every sink prefers large
+	// checkpoints (sink.Pacer, as sink/s3 does) to the shortest of their intervals.
 	Interval time.Duration
-	// Changes is the number of changes after which a lane makes a checkpoint. Defaults to 500,000.
+	// Changes is the number of changes after which a lane makes a checkpoint. Defaults to 500,000; where every sink is a sink.Pacer to no bound.
 	Changes int
-	// Bytes is the size of written batches after which a lane makes a checkpoint. Defaults to half of ByteBudget. It may be more: then the lane
-	// goes on while the sinks can let go of what they have written (sink.Spiller, as sink/postgres can), and else makes one at that half.
+	// Bytes is the size of written batches after which a lane makes a checkpoint. Defaults to half of ByteBudget; where every sink is a sink.Pacer to
+	// no bound. It may be more than that half: then the lane goes on while the sinks can let go of what they have written (sink.Spiller, as
+	// sink/postgres can), and else makes one at that half.
 	Bytes int
 	// ByteBudget is the memory of one lane. Half of it is for what the current checkpoint holds, a quarter for what was fetched and is
 	// not yet written; when that is full, fetching pauses. The client's own fetch buffers (kgo.FetchMaxBytes for each broker)
@@ -243,9 +246,14 @@ func (o *Options) withDefaults(name string, ins []Input, outs []Output) Options 
 	if d.Group == "" {
 		d.Group = name
 	}
+	set(&d.ByteBudget, sink.DefaultByteBudget)
+	if pace := paceOf(outs); pace > 0 {
+		set(&d.Interval, pace)
+		set(&d.Changes, math.MaxInt)
+		set(&d.Bytes, math.MaxInt)
+	}
 	set(&d.Interval, DefaultInterval)
 	set(&d.Changes, DefaultChanges)
-	set(&d.ByteBudget, sink.DefaultByteBudget)
 	set(&d.Bytes, d.ByteBudget/2)
 	set(&d.Lanes, 1)
 	set(&d.SinkName, DefaultSinkName)
@@ -263,6 +271,15 @@ func (o *Options) withDefaults(name string, ins []Input, outs []Output) Options 
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	return d
+}
+
+// paceOf is the interval of sinks that all prefer large checkpoints, 0 of others.
+func paceOf(outs []Output) time.Duration {
+	sinks := make([]sink.Sink, len(outs))
+	for i := range outs {
+		sinks[i] = outs[i].Sink
+	}
+	return sink.PaceOf(sinks...)
 }
 
 // targetOf names what the sinks write to. The order in which they are listed is no part of it.

@@ -11,6 +11,9 @@ import (
 // outage reports whether a decoder failed over a system that it needs, a schema registry, and not over the message. That is no matter for
 // the data policy: set aside or skipped, a good message would be lost to a server that was restarted.
 func outage(err error) bool {
+	if err == nil {
+		return false // of nearly every message: what follows allocates
+	}
 	var out *changelog.UnavailableError
 	return errors.As(err, &out)
 }

@@ -91,10 +91,12 @@ func TestOutage_Stops(t *testing.T) {
 
 func (k *cluster) tried(d *registryTexts) int64 {
 	k.t.Helper()
+	over, stop := expires()
+	defer stop()
 	select {
 	case at := <-d.tries:
 		return at
-	case <-time.After(patience):
+	case <-over:
 		k.t.Fatal("nothing was tried")
 		return 0
 	}

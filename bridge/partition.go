@@ -46,6 +46,7 @@ type partition struct {
 
 	// What Status shows; guarded by fetcher.mu.
 	read  int64 // position written into the current checkpoint, -1 before the first Seek
+	given int64 // the furthest position that was ever given to the sinks, whatever became of it; -1: none
 	saved int64 // last saved position, -1 unknown
 	high  int64 // high watermark, -1 unknown
 	last  int64 // last stable offset, -1 unknown

@@ -200,10 +200,11 @@ func TestPitfall_BadValuesInPostgres(t *testing.T) {
 func TestPitfall_LanesWantTheSameRows(t *testing.T) {
 	const partitions, keys, rounds = 8, 10, 6
 	deadlocks := 0
-	for _, lanes := range []int{2, 8} {
-		db := newDatabase(t, fmt.Sprint(lanes, "_lanes"), "deadlock_timeout", "5ms")
+	for n := 0; n < 2 || deadlocks == 0 && n < 50; n++ { // which of them meet, chance decides: until some have
+		lanes := []int{2, 8}[n%2]
+		db := newDatabase(t, fmt.Sprint(n, "_lanes"), "deadlock_timeout", "5ms")
 		k := newCluster(t, partitions)
-		rnd := rand.New(rand.NewPCG(1, uint64(lanes)))
+		rnd := rand.New(rand.NewPCG(1, uint64(n)))
 		for p := range int32(partitions) {
 			var values []string
 			for round := range rounds {

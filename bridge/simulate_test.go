@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,15 +102,37 @@ func simulate(t *testing.T, p simPlan, off map[int]bool, server simServer, out i
 	// A goroutine that waits for a lock whose holder waits for time stops the bubble's clock. Nothing in the bubble could tell.
 	over := make(chan struct{})
 	defer close(over)
+	var seconds atomic.Int64 // of virtual time
 	go func() {
-		select {
-		case <-over:
-		case <-time.After(patience):
-			stacks := make([]byte, 4<<20)
-			panic(fmt.Sprintf("simulation %d: virtual time stands still\n%s", p.seed, stacks[:runtime.Stack(stacks, true)]))
+		for last := int64(-1); ; last = seconds.Load() {
+			select {
+			case <-over:
+				return
+			case <-time.After(patience):
+			}
+			if seconds.Load() == last {
+				stacks := make([]byte, 4<<20)
+				panic(fmt.Sprintf("simulation %d: virtual time stands still\n%s", p.seed, stacks[:runtime.Stack(stacks, true)]))
+			}
 		}
 	}()
-	synctest.Test(t, func(*testing.T) { w = p.run(off, server, log) })
+	synctest.Test(t, func(*testing.T) {
+		done := make(chan struct{})
+		defer close(done)
+		go func() {
+			clock := time.NewTicker(time.Second)
+			defer clock.Stop()
+			for {
+				select {
+				case <-clock.C:
+					seconds.Add(1)
+				case <-done:
+					return
+				}
+			}
+		}()
+		w = p.run(off, server, log)
+	})
 	return w
 }
 

@@ -17,6 +17,27 @@ const stopTries = 5
 
 var errGivenUp = errors.New("the bridge stopped without a last checkpoint")
 
+// allSaved reports that there is nothing for a stop to wait for: all that was ever given to the sinks is saved, and nothing that is decided waits to be
+// committed. A lane that is about to acquire more partitions, or could not, has then given its generation up and needs none any more.
+func (l *lane) allSaved() bool {
+	f := l.r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.of(l) {
+		if p.saved < p.given {
+			return false
+		}
+	}
+	return !l.owes
+}
+
+// failing reports that the last call failed and did not recover.
+func (l *lane) failing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tries > 0
+}
+
 // written returns how far the partitions of a lane are written, saved or not.
 func (f *fetcher) written(l *lane) map[*partition]int64 {
 	f.mu.Lock()
@@ -34,8 +55,8 @@ func (f *fetcher) unsaved(written map[*partition]int64, cause error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for p, to := range written {
-		if p.saved < to {
-			return fmt.Errorf("%w: it failed; nothing is lost, the next start reads %s again from offset %d: %w", errGivenUp, p.Partition, max(p.saved, 0), cmp.Or(cause, errUnknown))
+		if p.saved >= 0 && p.saved < to { // before its first position is known nothing of a partition is written
+			return fmt.Errorf("%w: it failed; nothing is lost, the next start reads %s again from offset %d: %w", errGivenUp, p.Partition, p.saved, cmp.Or(cause, errUnknown))
 		}
 	}
 	return nil

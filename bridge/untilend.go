@@ -101,30 +101,37 @@ func (f *fetcher) ended(l *lane) bool {
 // for the other's would both wait for ever. The group's offsets would be easier to ask for, but they are a hint, and may be of a store
 // that was dropped since.
 func (l *lane) elsewhere() {
-	end := l.r.end
-	if !slices.ContainsFunc(end.left(), func(p changelog.Partition) bool { return !l.r.f.holds(p) }) {
+	if !slices.ContainsFunc(l.r.end.left(), func(p changelog.Partition) bool { return !l.r.f.holds(p) }) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(l.r.hard, l.r.grace)
+	_, _ = l.look(func(ctx context.Context) error {
+		if what, err := l.lookElsewhere(ctx); err != nil && ctx.Err() == nil {
+			l.r.log.Warn("flinksink: asking "+what, "bridge", l.r.name, "error", err)
+		}
+		return nil
+	})
+}
+
+// lookElsewhere names what it asked for when that failed.
+func (l *lane) lookElsewhere(outer context.Context) (what string, err error) {
+	ctx, cancel := context.WithTimeout(outer, l.r.grace)
 	defer cancel()
 	st, err := l.co.Store().Read(ctx, l.r.name)
 	if err != nil {
-		l.r.log.Warn("flinksink: asking the store for the positions of other members", "bridge", l.r.name, "error", err)
-		return
+		return "the store for the positions of other members", err
 	}
 	// A position is of the topic that has its id. One of a topic that was deleted and made anew says nothing about this one, however large
 	// its offset; whoever acquires the partition finds out and says so.
 	topics := slices.Sorted(maps.Keys(l.r.topics))
 	ids, err := l.r.f.topicIDs(ctx, topics)
 	if err != nil {
-		l.r.log.Warn("flinksink: asking for topic ids", "bridge", l.r.name, "error", err)
-		return
+		return "for topic ids", err
 	}
+	end := l.r.end
 	left := end.left()
 	ends, err := listed(l.r.f.adm.ListEndOffsets(ctx, topics...))(left) // after the positions: a log only grows
 	if err != nil {
-		l.r.log.Warn("flinksink: asking for the ends of partitions", "bridge", l.r.name, "error", err)
-		return
+		return "for the ends of partitions", err
 	}
 	for _, p := range st.Positions {
 		if !slices.Contains(left, p.Partition) {
@@ -138,4 +145,5 @@ func (l *lane) elsewhere() {
 			end.saved([]changelog.Position{p.Position})
 		}
 	}
+	return "", nil
 }

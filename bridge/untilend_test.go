@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,21 +61,21 @@ func TestUntilEnd_Two(t *testing.T) {
 		k.put(p, vs...)
 		want = append(want, vs...)
 	}
-	hold := make(chan struct{})
+	var shared atomic.Bool
 	g.on(func(op string) error {
-		if op == "save" {
-			<-hold
+		if op == "save" && !shared.Load() { // else the first could be at the end before the second comes
+			return away(op)
 		}
 		return nil
 	})
 	o := options(g)
 	o.UntilEnd = true
-	o.Grace = 50 * time.Millisecond // what the first is held in when the second comes is not waited for
+	o.backoff = func(int) time.Duration { return time.Millisecond }
 	r1, r2 := start(t, k.bridge(g, o)), start(t, k.bridge(g, o))
 	until(t, "two partitions each", func() bool {
 		return len(r1.b.Status().Partitions) == 2 && len(r2.b.Status().Partitions) == 2
 	}, r1, r2)
-	close(hold)
+	shared.Store(true)
 	for _, r := range []*running{r1, r2} {
 		if err := r.wait(); err != nil {
 			t.Fatal(err)
@@ -107,6 +108,8 @@ func TestWatch_OpenTransaction(t *testing.T) {
 	var log logged
 	o.Logger = log.logger()
 	r := start(t, k.bridge(g, o))
+	over, stop := expires()
+	defer stop()
 	select {
 	case x := <-told:
 		want := OpenTransaction{Partition: changelog.Partition{Topic: "texts"}, LastStableOffset: 1, HighWatermark: 3, For: x.For, TransactionalID: "stuck", ProducerID: x.ProducerID}
@@ -119,7 +122,7 @@ func TestWatch_OpenTransaction(t *testing.T) {
 				t.Errorf("the log does not say %q:\n%s", w, log.buf.String())
 			}
 		}
-	case <-time.After(patience):
+	case <-over:
 		t.Fatal("nothing was told")
 	}
 	g.wantValues(t, []string{"a"}, r)

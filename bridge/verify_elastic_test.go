@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
 	"github.com/flinksink/flinksink/changelog"
@@ -120,6 +121,7 @@ func TestVerify_Elastic(t *testing.T) {
 		defer close(done)
 		for n := 0; ctx.Err() == nil; n++ {
 			put(100+n%50, []string{"", "a", "b"}[n%3])
+			time.Sleep(time.Millisecond) // of a topic that grows as fast as it can every look would take longer than the one before
 		}
 	}()
 	for range 10 {

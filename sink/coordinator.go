@@ -56,17 +56,21 @@ func NewCoordinator(ctx context.Context, o Options) (*Coordinator, error) {
 	c := &Coordinator{o: o, lots: make([]lot, len(o.Sinks)), before: before, log: o.Logger.With("bridge", o.Bridge, "lane", o.Lane), store: o.Store, receipts: make(map[protocol.Receipt]Committable)}
 	c.outer, _ = o.Store.(*outerStore)
 	c.m = protocol.New(protocol.Settings{Sinks: len(o.Sinks), Attempts: o.Attempts, AlarmAfter: o.AlarmAfter, StopAfter: o.StopAfter, Outer: c.outer != nil, Group: o.Group != nil})
+	elsewhere := o.Store != nil
 	for _, d := range o.Sinks {
 		tables := o.Tables
 		if d.Tables != nil {
 			tables = d.Tables
 		}
-		cm, err := d.Sink.Lane(ctx, Lane{Bridge: o.Bridge, Number: o.Lane, Sink: d.Name, Tables: tables, ByteBudget: o.ByteBudget})
+		cm, err := d.Sink.Lane(ctx, Lane{Bridge: o.Bridge, Number: o.Lane, Sink: d.Name, Tables: tables, Interval: o.Interval, ByteBudget: o.ByteBudget, OtherStore: elsewhere})
 		if err != nil {
 			c.closeAll(ctx)
 			return nil, c.wrap("start", d.Name, err)
 		}
 		c.committers = append(c.committers, cm)
+		if _, own := cm.(Store); own {
+			elsewhere = true
+		}
 	}
 	if err := c.chooseStore(); err != nil {
 		c.closeAll(ctx)
@@ -112,8 +116,8 @@ func (o *Options) complete() error {
 	if len(o.Tables) == 0 {
 		bad("Tables is empty: name the tables whose batches will be written")
 	}
-	if o.ByteBudget < 0 || o.Grace < 0 || o.Attempts < 0 || o.AlarmAfter < 0 || o.StopAfter < 0 {
-		bad("ByteBudget, Grace, Attempts, AlarmAfter and StopAfter must not be negative")
+	if o.Interval < 0 || o.ByteBudget < 0 || o.Grace < 0 || o.Attempts < 0 || o.AlarmAfter < 0 || o.StopAfter < 0 {
+		bad("Interval, ByteBudget, Grace, Attempts, AlarmAfter and StopAfter must not be negative")
 	}
 	if o.ByteBudget == 0 {
 		o.ByteBudget = DefaultByteBudget

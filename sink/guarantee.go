@@ -92,7 +92,7 @@ func Combine(sinks ...Declared) Guarantee {
 		see := g.Visible
 		switch {
 		case i >= before:
-			see += " (placed last: not before the others have prepared)"
+			see += " (placed last: once the others have prepared, and before any of them shows it)"
 		case d.early():
 			see += " (what the others then refuse or fail to prepare has been seen)"
 		}

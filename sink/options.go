@@ -32,6 +32,9 @@ type Options struct {
 	Fingerprint string
 	// Owner names this process to people who look at the store. Defaults to host name and process number.
 	Owner string
+	// Interval is the longest time between two checkpoints that the caller means to let pass, for sinks whose servers give up what waits for its decision or
+	// its commit (kafka.TwoPhase): they refuse what would be too long. Defaults to 0: not known.
+	Interval time.Duration
 	// ByteBudget is the memory of the lane. Defaults to DefaultByteBudget.
 	ByteBudget int
 	// Grace bounds how long the outcome of a Save that was sent is waited for after the caller's context ended, and how long Revoke

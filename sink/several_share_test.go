@@ -150,7 +150,7 @@ func TestCombine(t *testing.T) {
 		"two": {[]sink.Declared{{Name: "rows", Sink: rows}, {Name: "files", Sink: files}}, sink.ExactlyOnce,
 			[]string{"exactly once: one decision for 2 sinks", "visible in rows at commit, atomically, then in files at commit, atomically"}, "weakest"},
 		"an early one": {[]sink.Declared{{Name: "search", Sink: newEarly()}, {Name: "rows", Sink: rows}}, sink.Convergent,
-			[]string{"convergent: one decision for 2 sinks", "in rows at commit, atomically, then in search early; converges (placed last: not before the others have prepared)",
+			[]string{"convergent: one decision for 2 sinks", "in rows at commit, atomically, then in search early; converges (placed last: once the others have prepared, and before any of them shows it)",
 				"weakest link: sink search: it has no transactions; cure: read elsewhere", "search refused where stale"}, ""},
 		"an eager one": {[]sink.Declared{{Name: "search", Sink: newEarly(), Eager: true}, {Name: "rows", Sink: rows}}, sink.Convergent,
 			[]string{"in search early; converges (what the others then refuse or fail to prepare has been seen), then in rows at commit"}, "placed last"},

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 )
@@ -26,7 +27,9 @@ type Lane struct {
 	Number     int                // from 0; only for messages and metrics, nothing stored is keyed by it
 	Sink       string             // the declared name of the sink in this bridge; stored with its committables
 	Tables     []*changelog.Table // what batches will hold; each may have a key or none
+	Interval   time.Duration      // the longest time between two checkpoints, which a sink compares with how long its servers keep what is not committed; 0: not known
 	ByteBudget int                // how many bytes of written batches the lane may keep alive; 0: DefaultByteBudget
+	OtherStore bool               // another than this sink decides: the store in Options.Store, an outer engine, or a sink before it that is its own store
 }
 
 // DefaultByteBudget is the memory of one lane.

@@ -283,3 +283,20 @@ func TestText(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+// While a lane fails, the sink that it fails at is marked; once it works the failure stays with the lane alone.
+func TestPage_FailingSink(t *testing.T) {
+	away := &sink.Error{Op: "open", Sink: "search", Bridge: "orders", Class: sink.ErrTransient, Err: errors.New("status 429")}
+	s := bridge.Status{Bridge: "orders", Running: true, Started: now, Asked: now, Lanes: []bridge.LaneStatus{{LastError: away, LastErrorAt: now, FailingSince: now,
+		Sinks: []bridge.SinkStatus{{Sink: "rows"}, {Sink: "search"}}}}}
+	marked := regexp.MustCompile(`<tr class="warn"><th>0</th><td class="text name">(\w+)</td>.*\n<td class="text note">(.*)</td>`)
+	_, body := ask(t, newHandler(of(s)), "GET", "/", "")
+	found := marked.FindAllStringSubmatch(body, -1)
+	if len(found) != 1 || found[0][1] != "search" || strings.Count(found[0][2], "transient") != 1 || !strings.Contains(found[0][2], "status 429") {
+		t.Errorf("marked are %q in\n%s", found, body)
+	}
+	s.Lanes[0].FailingSince = time.Time{}
+	if _, body = ask(t, newHandler(of(s)), "GET", "/", ""); marked.MatchString(body) || !strings.Contains(body, "status 429") {
+		t.Errorf("a lane that has recovered:\n%s", body)
+	}
+}

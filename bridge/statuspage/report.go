@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -99,6 +100,7 @@ type Sink struct {
 	Pending      int             `json:"pending"`       // decided checkpoints that wait for its commit
 	PendingSince *time.Time      `json:"pending_since"` // null: none waits
 	Error        *Error          `json:"error"`         // why its last commit failed, until one succeeds
+	Failing      *Error          `json:"failing"`       // while the lane fails: its last failure, where it was this sink's; null: it was not
 	Given        int64           `json:"given"`         // changes, since started
 	Passed       int64           `json:"passed_over"`   // those of them that it did not write by themselves
 }
@@ -213,8 +215,12 @@ func describe(now time.Time, s bridge.Status, g sink.Guarantee) Bridge {
 		}
 		lane.Sinks = []Sink{}
 		for _, k := range l.Sinks {
-			lane.Sinks = append(lane.Sinks, Sink{Sink: k.Sink, Prepared: sinkCheckpoint(k.Prepared), Decided: sinkCheckpoint(k.Decided), Committed: sinkCheckpoint(k.Committed),
-				Pending: k.Pending, PendingSince: moment(k.Since), Error: failure(k.Err, time.Time{}), Given: k.Given, Passed: k.Passed})
+			one := Sink{Sink: k.Sink, Prepared: sinkCheckpoint(k.Prepared), Decided: sinkCheckpoint(k.Decided), Committed: sinkCheckpoint(k.Committed),
+				Pending: k.Pending, PendingSince: moment(k.Since), Error: failure(k.Err, time.Time{}), Given: k.Given, Passed: k.Passed}
+			if !l.FailingSince.IsZero() && sinkOf(l.LastError) == k.Sink {
+				one.Failing = lane.LastError
+			}
+			lane.Sinks = append(lane.Sinks, one)
 		}
 		b.Lanes = append(b.Lanes, lane)
 	}
@@ -260,6 +266,15 @@ func state(s bridge.Status) string {
 
 func counters(c sink.Counters) Counters {
 	return Counters{c.Records, c.Read, c.Applied, c.Superseded, c.DeadLettered, c.Skipped, c.Balanced()}
+}
+
+// sinkOf is the declared name of the sink that an error is of, "" for none.
+func sinkOf(err error) string {
+	var e *sink.Error
+	if errors.As(err, &e) {
+		return e.Sink
+	}
+	return ""
 }
 
 // failure returns nil for nil.

@@ -20,6 +20,7 @@ func functions() template.FuncMap {
 		"rate":     rate,
 		"ago":      ago,
 		"cut":      cut,
+		"fault":    fault,
 		"utc":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"light":    light,
 		"headline": headline,
@@ -71,6 +72,14 @@ func cut(c *SinkCheckpoint) string {
 		return dash
 	}
 	return fmt.Sprintf("%d.%d", c.Generation, c.Checkpoint)
+}
+
+// fault is an error with its class, which as a rule its text names.
+func fault(e *Error) string {
+	if strings.Contains(e.Text, ": "+e.Class+": ") {
+		return e.Text
+	}
+	return e.Class + ": " + e.Text
 }
 
 // count groups the digits of n by thousands, with narrow spaces.

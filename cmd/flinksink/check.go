@@ -235,7 +235,7 @@ func (k *checkup) targets(ctx context.Context, s *subject, f *checkFlags, ts []t
 	}
 	fine := true
 	for i, t := range to.targets {
-		lane := sink.Lane{Bridge: f.bridge, Sink: to.outputs[i].Name}
+		lane := sink.Lane{Bridge: f.bridge, Sink: to.outputs[i].Name, Interval: bridge.DefaultInterval}
 		if s.dec != nil {
 			lane.Tables = []*changelog.Table{s.dec.Table()}
 		}

@@ -11,7 +11,7 @@ import (
 
 func (s *steered) check(more ...string) result {
 	s.t.Helper()
-	return impatient(s.t, append([]string{"check", "--bridge", "people", "--ddl", s.ddl, "--brokers", s.broker}, s.flags(more...)...)...)
+	return command(s.t, append([]string{"check", "--bridge", "people", "--ddl", s.ddl, "--brokers", s.broker}, s.flags(more...)...)...)
 }
 
 // says compares lines of a check, by state, name and a part of the rest.
@@ -106,7 +106,8 @@ func TestCheck_Wrong(t *testing.T) {
 	if got.errs != "flinksink: check: 2 things would stop the bridge\n" {
 		t.Errorf("%s", got.errs)
 	}
-	got = impatient(t, append([]string{"check", "--bridge", "b", "--ddl", s.ddl, "--brokers", closedAddress(t)}, s.flags("--create-table")...)...)
+	table := func(got result) bool { return strings.Contains(got.out, "ok     table") }
+	got = patiently(t, table, append([]string{"check", "--bridge", "b", "--ddl", s.ddl, "--brokers", closedAddress(t)}, s.flags("--create-table")...)...)
 	s.says(got, exitFailed, "wrong brokers no answer", "ok table people")
 }
 

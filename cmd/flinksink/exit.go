@@ -120,7 +120,7 @@ var flags = strings.NewReplacer(
 	"Options.Schema", "--store-schema",
 	"Options.InstanceID", "--instance",
 	"Options.Interval", "--interval",
-	"Options.MaxDowntime", "--interval",
+	"Options.MaxDowntime", "--kafka-max-downtime",
 	"Options.Lanes", "--lanes",
 	"Options.Unordered", "--unordered",
 	"Options.AllowMissedDeletes", "--allow-missed-deletes",

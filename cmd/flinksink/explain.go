@@ -72,6 +72,9 @@ func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
 	if err != nil {
 		return err
 	}
+	if s.Sink == explain.Kafka {
+		c.handOn(r, t, &f.table)
+	}
 	wrong, err := c.writeReport(cmd.OutOrStdout(), r)
 	switch {
 	case err != nil:
@@ -82,6 +85,23 @@ func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
 		return fmt.Errorf("explain: %d things are wrong", wrong)
 	}
 	return nil
+}
+
+// handOn adds whether a copy into another topic takes the values as they came. A table that cannot be read or written is reported by others.
+func (c *call) handOn(r *explain.Report, t *ddl.Table, f *tableFlags) {
+	d, err := decoder(t, f)
+	if err != nil {
+		return
+	}
+	yes, text, err := wouldHandOn(t, f, d.Table())
+	if err != nil {
+		return
+	}
+	finding := explain.Finding{Level: explain.Note, What: "sink", Text: text}
+	if yes {
+		finding.Level, finding.Text = explain.OK, text+", as run writes unless --kafka-ddl says otherwise"
+	}
+	r.Findings = append(r.Findings, finding)
 }
 
 // judged is the sink that --to names.

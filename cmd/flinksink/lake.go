@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +58,8 @@ func (c *call) compact() *cobra.Command {
 		Use:   "compact --to s3://bucket/prefix --bridge NAME",
 		Short: "Merge the small files that a bridge left in a bucket",
 		Long: `compact merges small files of committed checkpoints, folder by folder, and deletes what earlier calls replaced long enough ago. A timer
-or an operator calls it, beside the bridge that runs or not; two calls at the same time do each other no harm.
+or an operator calls it, beside the bridge that runs or not; two calls at the same time do each other no harm. It says what it left alone,
+and why.
 
 Readers by manifest see each row once at every moment. Who lists folders does not: he sees the old files until they are deleted, and never
 the merged ones. So a lake that is compacted is read by its manifests.`,
@@ -93,21 +95,65 @@ the merged ones. So a lake that is compacted is read by its manifests.`,
 		if err != nil {
 			return err
 		}
-		return writeCompacted(cmd.OutOrStdout(), did)
+		return writeCompacted(cmd.OutOrStdout(), did, o)
 	})
 	return cmd
 }
 
-func writeCompacted(w io.Writer, did s3sink.CompactResult) error {
-	text := "nothing to merge\n"
+func writeCompacted(w io.Writer, did s3sink.CompactResult, o s3sink.CompactOptions) error {
+	var b strings.Builder
 	if did.Number != 0 {
-		text = fmt.Sprintf("merged %s files of %s rows into %s\n", thousands(int64(did.Read)), thousands(did.Rows), thousands(int64(did.Written)))
+		fmt.Fprintf(&b, "merged %s files of %s rows into %s\n", thousands(int64(did.Read)), thousands(did.Rows), thousands(int64(did.Written)))
+	} else {
+		b.WriteString("nothing to merge\n")
 	}
 	if did.Deleted > 0 {
-		text += fmt.Sprintf("deleted %s files that were merged before\n", thousands(int64(did.Deleted)))
+		fmt.Fprintf(&b, "deleted %s files that were merged before\n", thousands(int64(did.Deleted)))
 	}
-	_, err := io.WriteString(w, text)
+	writeLeft(&b, did, o)
+	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeLeft says what was seen and left alone: what another format keeps from being merged always, the rest where nothing was merged.
+func writeLeft(b *strings.Builder, did s3sink.CompactResult, o s3sink.CompactOptions) {
+	left := did.Left
+	say := func(n int, format string, a ...any) {
+		if n == 1 {
+			format = strings.NewReplacer("files", "file", "checkpoints", "checkpoint").Replace(format)
+		}
+		if n > 0 {
+			fmt.Fprintf(b, "left alone: %s "+format+"\n", append([]any{thousands(int64(n))}, a...)...)
+		}
+	}
+	for _, end := range slices.Sorted(maps.Keys(left.Others)) {
+		how := "no --s3-format of this command"
+		if name := formatOf(end); name != "" {
+			how = "--s3-format " + name
+		}
+		say(left.Others[end], "files named *%s: that takes %s", end, how)
+	}
+	say(left.Unlike, "files whose columns differ from those of their neighbours")
+	if did.Number != 0 {
+		return
+	}
+	say(left.Young, "checkpoints younger than %s (--older-than)", o.OlderThan)
+	say(left.Large, "files larger than %s MiB, half of --file-size", thousands(o.FileBytes>>21))
+	say(left.Alone, "files without another small one in the same folder")
+	if left.Checkpoints+left.Young == 0 {
+		fmt.Fprintf(b, "no manifest of bridge %q, sink %q, is there: compare --to, --bridge and --sink with those of run, and see whether it wrote manifests (--s3-manifest)\n", o.Bridge, o.Sink)
+	}
+}
+
+// formatOf is the --s3-format whose files end so, "" for none.
+func formatOf(end string) string {
+	for _, name := range []string{"json", "csv", "raw", "parquet", "avro"} {
+		f, err := (&s3Flags{format: name}).files()
+		if err == nil && strings.HasPrefix(end+".", f.Layout().Extension+".") {
+			return name
+		}
+	}
+	return ""
 }
 
 // successFlags are those of flinksink success.

@@ -32,17 +32,18 @@ func (c *call) letters() *cobra.Command {
 cannot be decoded; rejected: Postgres refuses one of its changes), the number of the change in the message and the column where they are
 known, and what is wrong. Keys and values are not shown, for they may be anybody's data: --json prints them, with headers, in base64.
 
-Where rows go to Kafka or S3 the letters are there too, in a topic or below the folder of the target; in Elasticsearch they are
-documents of the index flinksink-dead-letters, which a search shows.
+Where rows go to Kafka, S3 or Elasticsearch the letters are there too: in a topic, below the folder of the target, or in the index
+flinksink-dead-letters (https://host:9200 finds it; a name behind the host is that of another index).
 
-It changes nothing. Letters stay until somebody deletes them: DELETE FROM flinksink.dead_letter WHERE bridge = '...' AND number <= N;`,
+It changes nothing. Letters stay until somebody deletes them, in Postgres by
+DELETE FROM flinksink.dead_letter WHERE bridge = '...' AND number <= N;`,
 		Example: `  flinksink letters --store postgres://app@db/shop --bridge orders
   flinksink letters --store postgres://app@db/shop --bridge orders --limit 0 --json | jq -r '.letters[].value | @base64d'`,
 		Args: cobra.NoArgs,
 	}
 	f.add(cmd, "`NAME` of one bridge (default: all)")
 	cmd.Flags().StringVar(&f.sink, "sink", bridge.DefaultSinkName, "s3: declared `NAME` of the sink within the bridge (s3 where run had several targets)")
-	cmd.Flags().Lookup("store").Usage = "`URL` of what keeps the letters, which is the target: the database, the topic of --kafka-dead-letters (kafka://host:9092/topic) or the folder (s3://bucket/prefix) (required)"
+	cmd.Flags().Lookup("store").Usage = "`URL` of what keeps the letters, which is the target: the database, the topic of --kafka-dead-letters (kafka://host:9092/topic), the folder (s3://bucket/prefix) or the server (https://host:9200) (required)"
 	cmd.Flags().IntVar(&f.limit, "limit", 20, "show at most this `NUMBER` of letters; 0: all")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object, with keys, values and headers in base64")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
@@ -77,6 +78,8 @@ func (c *call) readLetters(cmd *cobra.Command, f *lettersFlags) (all []postgres.
 		return c.lettersInTopic(cmd.Context(), p, f)
 	case atS3:
 		return c.lettersInBucket(cmd.Context(), p, f)
+	case atIndex:
+		return c.lettersInIndex(cmd.Context(), p, f)
 	}
 	err = c.with(cmd, &f.positionFlags, func(st *keeper) error {
 		if f.bridge != "" {
@@ -96,6 +99,8 @@ func writeLetters(w io.Writer, all []postgres.StoredLetter, limit int) error {
 		switch {
 		case l.Bridge != "" && l.Number != 0: // in a table
 			fmt.Fprintf(&b, "%d  %s  bridge %q  ", l.Number, stamp(l.Written), l.Bridge)
+		case l.Bridge != "" && !l.Written.IsZero(): // in an index
+			fmt.Fprintf(&b, "%s  bridge %q  ", stamp(l.Written), l.Bridge)
 		case !l.Written.IsZero(): // in a topic
 			fmt.Fprintf(&b, "%s  ", stamp(l.Written))
 		}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/elastic"
 	"github.com/flinksink/flinksink/sink/kafka"
 	"github.com/flinksink/flinksink/sink/postgres"
 	s3sink "github.com/flinksink/flinksink/sink/s3"
 )
 
 // letterKinds are the places that keep dead letters and that this program can read.
-func letterKinds() []kind { return []kind{atPostgres, atKafka, atS3} }
+func letterKinds() []kind { return []kind{atPostgres, atKafka, atS3, atIndex} }
 
 // last keeps the newest letters, at most limit of them (0: all), and has the newest first.
 type last struct {
@@ -104,6 +105,26 @@ func (c *call) lettersInTopic(ctx context.Context, p place, f *lettersFlags) ([]
 	}
 	slices.SortStableFunc(out.all, func(a, b postgres.StoredLetter) int { return a.Written.Compare(b.Written) })
 	return out.newestFirst(), nil
+}
+
+// lettersInIndex reads the letters of an index: the one that the URL names, or the one that run writes them into.
+func (c *call) lettersInIndex(ctx context.Context, p place, f *lettersFlags) (all []postgres.StoredLetter, err error) {
+	client, host, index, err := c.indexClient("--store", p.url)
+	if err != nil {
+		return nil, err
+	}
+	s, err := elastic.New(client, "", &elastic.Options{DeadLetters: index})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.greet(ctx, "--store", client, host); err != nil {
+		return nil, err
+	}
+	stored, err := s.DeadLetters(ctx, f.bridge, f.limit)
+	for _, l := range stored {
+		all = append(all, postgres.StoredLetter{DeadLetter: l.DeadLetter, Bridge: l.Bridge, Generation: l.Generation, Checkpoint: l.Checkpoint, Written: l.Written})
+	}
+	return all, err
 }
 
 // pendingOf is what any store knows of what is decided and waits.

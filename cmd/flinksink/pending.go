@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 
 func (c *call) pending() *cobra.Command {
 	f := &positionFlags{}
-	asJSON := false
+	asJSON, settled := false, false
 	cmd := &cobra.Command{
 		Use:   "pending --store URL",
 		Short: "Show what bridges left in doubt, and what settle would do",
@@ -28,6 +29,9 @@ staged rows, receipts of decided checkpoints, generations that may still write. 
   leave      its owner, or its successor, settles it
   forget     it is committed, and only the store does not know yet
   lost       it is decided and gone: what it covers has to be read again
+  settled    it is committed, and a bridge that stopped in good order has left the receipt: shown with --all
+
+A generation that may still write, with nothing beside it, is not in doubt by itself.
 
 A bridge that starts, or takes partitions over, settles by itself what is its own. It changes nothing.
 
@@ -40,11 +44,15 @@ back.`,
 	}
 	f.add(cmd, "`NAME` of one bridge (default: all, in Postgres)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&settled, "all", false, "show receipts too that are proven to be committed")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
 		return c.with(cmd, f, func(st *keeper) error {
 			all, err := inDoubt(cmd, st, f.bridge)
 			if err != nil {
 				return err
+			}
+			if !settled {
+				all = withoutSettled(all)
 			}
 			if asJSON {
 				e := json.NewEncoder(cmd.OutOrStdout())
@@ -120,7 +128,7 @@ else: run it once more, with --until-end.`,
 				if err != nil {
 					return err
 				}
-				if err := writePending(cmd.OutOrStdout(), all, time.Now()); err != nil {
+				if err := writePending(cmd.OutOrStdout(), withoutSettled(all), time.Now()); err != nil {
 					return err
 				}
 				_, err = io.WriteString(cmd.OutOrStdout(), "nothing was changed: --yes does it\n")
@@ -141,6 +149,9 @@ func (c *call) doSettle(cmd *cobra.Command, st *postgres.Store, o postgres.Settl
 	var errs []error
 	for i := range done {
 		d := &done[i]
+		if d.Plan == postgres.Done {
+			continue
+		}
 		writeInDoubt(&b, &d.InDoubt, time.Now())
 		switch {
 		case d.Err != nil:
@@ -150,7 +161,7 @@ func (c *call) doSettle(cmd *cobra.Command, st *postgres.Store, o postgres.Settl
 			b.WriteString("  done\n")
 		}
 	}
-	if len(done) == 0 {
+	if !slices.ContainsFunc(done, func(d postgres.Settled) bool { return doubtful(&d.InDoubt) }) {
 		b.WriteString("nothing is in doubt\n")
 	}
 	if _, err := io.WriteString(cmd.OutOrStdout(), b.String()); err != nil {
@@ -159,12 +170,20 @@ func (c *call) doSettle(cmd *cobra.Command, st *postgres.Store, o postgres.Settl
 	return errors.Join(errs...)
 }
 
+// withoutSettled leaves out what is proven to be committed.
+func withoutSettled(all []postgres.InDoubt) []postgres.InDoubt {
+	return slices.DeleteFunc(all, func(d postgres.InDoubt) bool { return d.Plan == postgres.Done })
+}
+
+// doubtful reports whether something waits for a decision, or for somebody to carry one out. A generation does not, that may still write.
+func doubtful(d *postgres.InDoubt) bool { return d.Plan != postgres.Done && d.Checkpoint != 0 }
+
 func writePending(w io.Writer, all []postgres.InDoubt, now time.Time) error {
 	var b strings.Builder
 	for i := range all {
 		writeInDoubt(&b, &all[i], now)
 	}
-	if len(all) == 0 {
+	if !slices.ContainsFunc(all, func(d postgres.InDoubt) bool { return doubtful(&d) }) {
 		b.WriteString("nothing is in doubt\n")
 	}
 	_, err := io.WriteString(w, b.String())

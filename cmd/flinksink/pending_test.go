@@ -29,6 +29,15 @@ func TestPendingAndSettle(t *testing.T) {
 	if n := s.one(t, "SELECT count(*) FROM people"); n != 2 {
 		t.Fatalf("%d rows", n)
 	}
+	if got := with("pending"); got.status != exitDone || !strings.HasSuffix(got.out, "nothing is in doubt\n") || strings.Contains(got.out, "receipt") {
+		t.Errorf("pending after an orderly stop: %+v", got)
+	}
+	if got := with("pending", "--all"); !strings.Contains(got.out, "receipt") || !strings.Contains(got.out, "settled: it is committed") || !strings.HasSuffix(got.out, "nothing is in doubt\n") {
+		t.Errorf("pending --all: %+v", got)
+	}
+	if got := with("settle", "--yes"); got.status != exitDone || strings.Contains(got.out, "receipt") || !strings.HasSuffix(got.out, "nothing is in doubt\n") {
+		t.Errorf("settle after an orderly stop: %+v", got)
+	}
 	// Its last generation prepares once more, and ends without a decision.
 	conn, err := pgx.Connect(t.Context(), s.to)
 	if err != nil {

@@ -63,7 +63,7 @@ file, an index), with --on-data skip it is dropped and counted; either way the b
   PGPASSWORD=... flinksink run --bridge orders --ddl orders.sql --to postgres://app@db/shop --into sales.orders --create-table
   flinksink run --bridge backfill --ddl orders.sql --to postgres://app@db/shop --until-end --lanes 2
   flinksink run --bridge copy --ddl orders.sql --to kafka://broker:9092/orders-copy
-  flinksink run --bridge lake --ddl views.sql --to s3://lake/raw --s3-format parquet --s3-partition-by 'day=ts|yyyy-MM-dd' --interval 5m
+  flinksink run --bridge lake --ddl views.sql --to s3://lake/raw --s3-format parquet --s3-partition-by 'day=ts|yyyy-MM-dd'
   flinksink run --bridge search --ddl orders.sql --to https://search:9200/orders --create-table --index-deletes tombstone \
     --store postgres://app@db/shop
   flinksink run --bridge all --ddl orders.sql --to postgres://app@db/shop --to s3://lake/raw --s3-kind changelog
@@ -77,7 +77,7 @@ file, an index), with --on-data skip it is dropped and counted; either way the b
 	f.table.add(cmd)
 	f.broker.add(cmd)
 	f.target.add(cmd)
-	fs.DurationVar(&f.interval, "interval", bridge.DefaultInterval, "longest `TIME` between two checkpoints while there is something to save")
+	fs.DurationVar(&f.interval, "interval", bridge.DefaultInterval, "longest `TIME` between two checkpoints while there is something to save; where only files are written, which each checkpoint ends, 5m unless it is given")
 	fs.BoolVar(&f.untilEnd, "until-end", false, "stop at the last stable offsets that were there at the start")
 	fs.IntVar(&f.lanes, "lanes", 1, "`NUMBER` of lanes that the partitions are spread over, each with a connection of its own")
 	fs.BoolVar(&f.unordered, "unordered", false, "accept a CDC topic of several partitions whose records have no key as far as the table says: each row's changes are in one partition all the same")
@@ -141,9 +141,13 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 			return err
 		}
 	}
+	interval := f.interval
+	if !cmd.Flags().Changed("interval") {
+		interval = 0 // the bridge's default, which looks at its sinks
+	}
 	return c.drive(cmd, r, to, bridge.Options{
 		InstanceID: f.instance,
-		Interval:   f.interval,
+		Interval:   interval,
 		Lanes:      f.lanes,
 		UntilEnd:   f.untilEnd,
 		Unordered:  f.unordered,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flinksink/flinksink/internal/capture"
@@ -144,21 +146,20 @@ func TestRun_Signal(t *testing.T) {
 // until waits until a query is true.
 func (s *scratch) until(t *testing.T, query string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
+	// Counted in looks, for a minute at least: where each takes long, what is waited for does too.
+	const looks = 3000
+	tick := time.NewTicker(time.Minute / looks)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		var yes bool
-		err := s.conn.QueryRow(ctx, query).Scan(&yes)
+		err := s.conn.QueryRow(t.Context(), query).Scan(&yes)
 		if err == nil && yes {
 			return
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: not so after a minute (%v)", query, err)
+		if n == looks {
+			t.Fatalf("%s: not so after %d looks (%v)", query, n, err)
 		}
+		<-tick.C
 	}
 }
 
@@ -220,8 +221,16 @@ func forget(t *testing.T, kafka, topic string) {
 	if _, err := adm.DeleteTopic(context.Background(), topic); err != nil {
 		t.Error(err)
 	}
-	if _, err := adm.DeleteGroup(context.Background(), topic); err != nil {
-		t.Error(err)
+	for n := 1; ; n++ { // a member that has left may not be gone yet
+		_, err := adm.DeleteGroup(context.Background(), topic)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, kerr.NonEmptyGroup) || n == 600 {
+			t.Error(err)
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

@@ -32,7 +32,7 @@ type targetFlags struct {
 func (f *targetFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.to, "to", nil, "`URL` to write to: "+spellings(targetKinds()...)+"; may be repeated, with one of each kind; a password is better kept in PGPASSWORD or ~/.pgpass (required)")
-	fs.StringArrayVar(&f.modes, "mode", nil, "`MODE` in which rows wait for the decision. postgres: in-transaction (default), prepared (two-phase commit of the server) or staged (a table of flinksink's own); "+
+	fs.StringArrayVar(&f.modes, "mode", nil, "`MODE` in which rows wait for the decision. postgres: auto (default: the best that the server and --store allow), in-transaction, prepared (two-phase commit of the server) or staged (a table of flinksink's own); "+
 		"kafka: in-transaction (default where it is the store) or two-phase; s3: multipart (default) or rename. KIND=MODE where two targets have such a mode; may be repeated")
 	fs.BoolVar(&f.create, "create-table", false, "create the table, or the index, if it is missing")
 	f.keep.add(cmd)
@@ -96,7 +96,7 @@ type target interface {
 func (k kind) modes() []string {
 	switch k {
 	case atPostgres:
-		return []string{"in-transaction", "prepared", "staged"}
+		return []string{"auto", "in-transaction", "prepared", "staged"}
 	case atKafka:
 		return []string{"in-transaction", "two-phase"}
 	case atS3:

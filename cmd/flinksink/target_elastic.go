@@ -76,16 +76,9 @@ const (
 // open implements target. The server is asked for its name, so that one that is away is told at once.
 func (t *indexTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink, error) {
 	f := &t.f.index
-	for _, name := range []string{elasticPassword, elasticKey} {
-		c.secret(os.Getenv(name))
-	}
-	u, err := url.Parse(t.url)
-	if err != nil || u.Host == "" {
-		return nil, config("--to takes http://host:9200/index or https://...; a password in it has to be percent-encoded")
-	}
-	index := strings.Trim(u.Path, "/")
-	if strings.Contains(index, "/") || u.RawQuery != "" || u.Fragment != "" {
-		return nil, config("--to has more than the name of an index behind the host: http://host:9200/index")
+	client, host, index, err := c.indexClient("--to", t.url)
+	if err != nil {
+		return nil, err
 	}
 	pressed := func(err error) {
 		switch {
@@ -96,7 +89,16 @@ func (t *indexTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink,
 			c.logger.Warn("flinksink: Elasticsearch takes documents again")
 		}
 	}
-	o := &elastic.Options{Pressed: pressed, CreateIndex: t.f.create, Alias: f.alias, Refresh: f.refresh, IDPrefix: f.prefix, HashIDs: f.hash, Routing: f.routing, Columns: f.columns}
+	owing := func(err error) {
+		switch {
+		case c.logger == nil:
+		case err != nil:
+			c.logger.Warn("flinksink: deletes that have to be sent to Elasticsearch again could not be; rows that are deleted may be seen", "error", flags.Replace(err.Error()))
+		default:
+			c.logger.Warn("flinksink: all deletes that had to be sent again were")
+		}
+	}
+	o := &elastic.Options{Pressed: pressed, Owing: owing, CreateIndex: t.f.create, Alias: f.alias, Refresh: f.refresh, IDPrefix: f.prefix, HashIDs: f.hash, Routing: f.routing, Columns: f.columns}
 	switch f.deletes {
 	case "":
 	case "tombstone":
@@ -109,6 +111,29 @@ func (t *indexTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink,
 	if strings.ContainsAny(index, "*,") {
 		return nil, config("--to names the index %q, which is several: a name that is made of rows is written with columns in braces, as in orders-{country}", index)
 	}
+	if t.sink, err = elastic.New(client, index, o); err != nil {
+		return nil, err
+	}
+	t.index = index
+	if err := c.greet(ctx, "--to", client, host); err != nil {
+		return nil, err
+	}
+	return t.sink, nil
+}
+
+// indexClient makes the client for a URL that flag names, which leads to an index, or with an empty path to none. It reaches no server.
+func (c *call) indexClient(flag, to string) (client *elastictransport.Client, host, index string, err error) {
+	for _, name := range []string{elasticPassword, elasticKey} {
+		c.secret(os.Getenv(name))
+	}
+	u, err := url.Parse(to)
+	if err != nil || u.Host == "" {
+		return nil, "", "", config("%s takes http://host:9200/index or https://...; a password in it has to be percent-encoded", flag)
+	}
+	index = strings.Trim(u.Path, "/")
+	if strings.Contains(index, "/") || u.RawQuery != "" || u.Fragment != "" {
+		return nil, "", "", config("%s has more than the name of an index behind the host: http://host:9200/index", flag)
+	}
 	u.Path, u.RawPath = "", ""
 	settings := elastictransport.Config{URLs: []*url.URL{u}, APIKey: os.Getenv(elasticKey)}
 	if u.User == nil && settings.APIKey == "" {
@@ -116,31 +141,23 @@ func (t *indexTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink,
 	}
 	if path := os.Getenv(elasticCA); path != "" {
 		if settings.CACert, err = os.ReadFile(path); err != nil {
-			return nil, config("%s: %w", elasticCA, err)
+			return nil, "", "", config("%s: %w", elasticCA, err)
 		}
 	}
-	client, err := elastictransport.New(settings)
-	if err != nil {
-		return nil, config("--to: the client cannot be made: check the address, and the certificate in %s", elasticCA)
+	if client, err = elastictransport.New(settings); err != nil {
+		return nil, "", "", config("%s: the client cannot be made: check the address, and the certificate in %s", flag, elasticCA)
 	}
-	if t.sink, err = elastic.New(client, index, o); err != nil {
-		return nil, err
-	}
-	t.index = index
-	if err := c.greet(ctx, client, u.Host); err != nil {
-		return nil, err
-	}
-	return t.sink, nil
+	return client, u.Host, index, nil
 }
 
 // greet asks a server who it is, for c.patience at most.
-func (c *call) greet(ctx context.Context, client elastictransport.Interface, host string) error {
+func (c *call) greet(ctx context.Context, flag string, client elastictransport.Interface, host string) error {
 	ask, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		req, err := http.NewRequestWithContext(ask, http.MethodGet, "/", nil)
 		if err != nil {
-			return config("--to: %w", errors.New("the address makes no request"))
+			return config("%s: %w", flag, errors.New("the address makes no request"))
 		}
 		res, err := client.Perform(req)
 		if err == nil {
@@ -148,9 +165,9 @@ func (c *call) greet(ctx context.Context, client elastictransport.Interface, hos
 			res.Body.Close()
 			switch {
 			case other:
-				return config("--to: what answers at %s is not Elasticsearch (status %d, %s): check host and port", host, res.StatusCode, cmp.Or(res.Header.Get("Content-Type"), "of no content type"))
+				return config("%s: what answers at %s is not Elasticsearch (status %d, %s): check host and port", flag, host, res.StatusCode, cmp.Or(res.Header.Get("Content-Type"), "of no content type"))
 			case res.StatusCode == http.StatusUnauthorized:
-				return config("--to: the server at %s does not know this user (status 401): set %s and %s, or %s", host, elasticUser, elasticPassword, elasticKey)
+				return config("%s: the server at %s does not know this user (status 401): set %s and %s, or %s", flag, host, elasticUser, elasticPassword, elasticKey)
 			case res.StatusCode < 500 && res.StatusCode != http.StatusTooManyRequests:
 				return nil // who may write need not be allowed to ask for the name
 			}
@@ -165,7 +182,7 @@ func (c *call) greet(ctx context.Context, client elastictransport.Interface, hos
 			if err != nil {
 				why = withoutURL(err)
 			}
-			return config("--to: no answer from Elasticsearch at %s within %s: %s; check host, port, http or https, and that the server runs", host, c.patience, why)
+			return config("%s: no answer from Elasticsearch at %s within %s: %s; check host, port, http or https, and that the server runs", flag, host, c.patience, why)
 		}
 	}
 }

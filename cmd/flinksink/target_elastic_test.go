@@ -31,7 +31,7 @@ func TestElastic_AddressOfSomethingElse(t *testing.T) {
 	} {
 		s := httptest.NewServer(answer)
 		t.Cleanup(s.Close)
-		got := impatient(t, "run", "--bridge", "b", "--ddl", ddl, "--brokers", "localhost:1", "--to", s.URL+"/keyed", "--index-deletes", "tombstone",
+		got := command(t, "run", "--bridge", "b", "--ddl", ddl, "--brokers", "localhost:1", "--to", s.URL+"/keyed", "--index-deletes", "tombstone",
 			"--store", "file:"+filepath.Join(t.TempDir(), "s"))
 		if got.status != exitConfig || !strings.Contains(got.errs, "is not Elasticsearch") {
 			t.Errorf("%s: status %d, %s", name, got.status, got.errs)

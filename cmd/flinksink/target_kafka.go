@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/kafka"
@@ -27,6 +28,7 @@ type kafkaFlags struct {
 	letters     string
 	prefix      string
 	timeout     time.Duration
+	downtime    time.Duration
 	checkpoints string
 }
 
@@ -36,6 +38,7 @@ func (f *kafkaFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.table, "kafka-table", "", "kafka: which `TABLE` of --kafka-ddl, or without it of --ddl")
 	fs.StringVar(&f.letters, "kafka-dead-letters", "", "kafka: `TOPIC` for dead letters, which has to exist")
 	fs.DurationVar(&f.timeout, "kafka-transaction-timeout", 0, "kafka: `TIME` after which brokers give a transaction up: what is decided and not committed by then is lost (default 15m)")
+	fs.DurationVar(&f.downtime, "kafka-max-downtime", 0, "kafka, mode two-phase: `TIME` that a restart or an outage of the bridge takes at worst; with --interval it has to be shorter than --kafka-transaction-timeout (default 1m)")
 	f.addClient(cmd)
 }
 
@@ -220,7 +223,9 @@ func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink,
 		return nil, err
 	}
 	t.cl = cl
-	t.options = kafka.Options{Prefix: f.prefix, TransactionTimeout: f.timeout, DeadLetterTopic: f.letters, Topic: f.checkpoints, MaxDowntime: r.interval}
+	// Options.Member stays empty: a lane keeps its partitions through rebalances, while the group's generation goes on and this process has not heard of it yet;
+	// the broker would refuse such a checkpoint. What keeps others out are the ids of generations (see "sink/kafka sends its own requests" in docs/design.md).
+	t.options = kafka.Options{Prefix: f.prefix, TransactionTimeout: f.timeout, DeadLetterTopic: f.letters, Topic: f.checkpoints, MaxDowntime: f.downtime}
 	if same, err := t.sameCluster(ctx, c, r, id); err != nil {
 		return nil, err
 	} else if same {
@@ -232,6 +237,12 @@ func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink,
 	}
 	if t.sink, err = build(cl.Client, into, r.formats, &t.options); err != nil {
 		return nil, err
+	}
+	if r.interval > 0 { // before anything is made, and not only when the bridge begins
+		l := sink.Lane{Bridge: r.bridge, Sink: "kafka", Tables: []*changelog.Table{r.in.Decoder.Table()}, Interval: r.interval}
+		if _, err := t.sink.Lane(ctx, l); err != nil {
+			return nil, err
+		}
 	}
 	return t.sink, nil
 }
@@ -278,8 +289,48 @@ func (t *topicTarget) check(ctx context.Context, k *checkup, s *subject, l sink.
 		return false
 	}
 	k.ok("target", "topic %s: it is there, takes the table's columns, and the transaction timeout is within the brokers' limit", t.broker.topic)
+	if handed, text := handedOn(t.sink, s.dec.Table()); handed {
+		k.ok("target", "%s", text)
+	} else {
+		k.note("target", "%s", text)
+	}
 	k.note("target", "its readers have to be read_committed ('properties.isolation.level' = 'read_committed' in Flink): whether they are, no broker can tell")
 	return true
+}
+
+// handedOn says for people whether the values of messages go into a topic as they came, and if not, why.
+func handedOn(s *kafka.Sink, source *changelog.Table) (bool, string) {
+	yes, why := s.HandsOn(source)
+	if yes {
+		return true, "values are handed on as they came, where a message holds nothing but its rows: source and target are encoded alike"
+	}
+	return false, "values are decoded and encoded anew, not handed on as they came: " + why
+}
+
+// wouldHandOn is handedOn for a topic that is encoded as its source is, which is what run writes where no flag says otherwise. No broker is asked.
+func wouldHandOn(t *ddl.Table, f *tableFlags, source *changelog.Table) (bool, string, error) {
+	formats, err := f.formats()
+	if err != nil {
+		return false, "", err
+	}
+	cl, err := kgo.NewClient() // it connects to nothing before it is asked to
+	if err != nil {
+		return false, "", err
+	}
+	defer cl.Close()
+	into, err := ddl.Find(f.text, f.name)
+	if err != nil {
+		return false, "", err
+	}
+	into.Options = maps.Clone(t.Options) // with what the flags say
+	delete(into.Options, "topic-pattern")
+	into.Options["topic"] = "copy"
+	s, err := kafka.InTransaction(cl, into, formats, nil)
+	if err != nil {
+		return false, "", err
+	}
+	yes, text := handedOn(s, source)
+	return yes, text, nil
 }
 
 func (t *topicTarget) close() {

@@ -31,7 +31,7 @@ func tableFlagNames() []string { return append([]string{"into"}, shapeFlagNames(
 type tableTarget struct {
 	place
 	f    *targetFlags
-	mode string // "": in-transaction
+	mode string // "": auto
 	pool *pgxpool.Pool
 	sink *postgres.Sink
 }
@@ -40,7 +40,7 @@ func (t *tableTarget) at() place { return t.place }
 
 // open implements target.
 func (t *tableTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink, error) {
-	o := &postgres.Options{Schema: t.f.keep.schema, CreateTable: t.f.create}
+	o := &postgres.Options{Mode: postgres.Auto, Schema: t.f.keep.schema, CreateTable: t.f.create}
 	if t.mode != "" {
 		var err error
 		if o.Mode, err = postgres.ParseMode(t.mode); err != nil {
@@ -67,7 +67,16 @@ func (t *tableTarget) into(table *ddl.Table) string {
 	return "table " + table.Name()
 }
 
-func (t *tableTarget) own() bool { return t.mode == "" || t.mode == postgres.InTransaction.String() }
+func (t *tableTarget) own() bool {
+	switch t.mode {
+	case "", postgres.Auto.String():
+		return !t.elsewhere()
+	}
+	return t.mode == postgres.InTransaction.String()
+}
+
+// elsewhere reports that another store decides.
+func (t *tableTarget) elsewhere() bool { return t.f.keep.url != "" }
 
 func (t *tableTarget) keeper() (sink.Store, error) { return newStore(t.pool, t.f.keep.schema) }
 
@@ -76,7 +85,7 @@ func (t *tableTarget) ready(ctx context.Context, r *reading, sinkName, fingerpri
 	if !t.f.create {
 		return nil
 	}
-	lane := sink.Lane{Bridge: r.bridge, Sink: sinkName, Tables: []*changelog.Table{r.in.Decoder.Table()}}
+	lane := sink.Lane{Bridge: r.bridge, Sink: sinkName, Tables: []*changelog.Table{r.in.Decoder.Table()}, OtherStore: t.elsewhere()}
 	for _, found := range t.sink.Check(ctx, lane, fingerprint) {
 		if found.What == "bridge" && found.Err != nil {
 			return found.Err
@@ -88,6 +97,7 @@ func (t *tableTarget) ready(ctx context.Context, r *reading, sinkName, fingerpri
 // check implements target.
 func (t *tableTarget) check(ctx context.Context, k *checkup, s *subject, l sink.Lane, fingerprint string) bool {
 	fine := true
+	l.OtherStore = t.elsewhere()
 	for _, found := range t.sink.Check(ctx, l, fingerprint) {
 		if s.dec == nil && found.What == "table" {
 			k.skip("table", "its definition could not be read")

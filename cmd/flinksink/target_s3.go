@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/spf13/cobra"
 
+	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/changelog/format/csv"
@@ -38,7 +39,7 @@ func (f *s3Flags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.kind, "s3-kind", "", "s3: what a row of a file is: `KIND` is append (default: the table only inserts), changelog (every change, with its kind and position) or upsert (the last change of each key in a file)")
 	fs.BoolVar(&f.manifest, "s3-manifest", true, "s3: write an object for each checkpoint that names its files, by which readers see all of it or nothing; verify, compact and success go by it")
 	fs.StringVar(&f.eventTime, "s3-event-time", "", "s3: Flink `COLUMN` of time whose greatest value goes into the manifests, for success")
-	fs.Int64Var(&f.fileMiB, "s3-file-size", 0, "s3: `MiB` at which a file is ended (default 256); each checkpoint ends all, so --interval is minutes rather than seconds for a lake")
+	fs.Int64Var(&f.fileMiB, "s3-file-size", 0, "s3: `MiB` at which a file is ended (default 256); each checkpoint ends all, see --interval")
 	f.addFiles(cmd)
 	f.addClient(cmd)
 }
@@ -226,6 +227,9 @@ func (t *filesTarget) check(ctx context.Context, k *checkup, s *subject, l sink.
 	k.ok("target", "bucket %s is there, and takes the table as %s files", t.folder.bucket, t.f.s3.format)
 	if !t.options.Manifest {
 		k.note("target", "without manifests readers see the files of a checkpoint one after the other, and verify, compact and success have nothing to go by (--s3-manifest)")
+	}
+	if len(t.f.to) > 1 {
+		k.note("target", "the interval of a bridge of several targets is %s by default, and each checkpoint ends all files: give the lake a bridge of its own, which has %s, or merge its files (flinksink compact)", bridge.DefaultInterval, s3sink.DefaultInterval)
 	}
 	t.lifecycle(ctx, k)
 	return true

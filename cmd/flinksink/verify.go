@@ -40,6 +40,7 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 	fs.MarkHidden("kafka-table")
 	fs.MarkHidden("kafka-dead-letters")
 	fs.MarkHidden("kafka-transaction-timeout")
+	fs.MarkHidden("kafka-max-downtime")
 	fs.Lookup("to").Usage = "`URL` of the target: " + spellings(atPostgres, atIndex, atS3) + "; a password is better kept in PGPASSWORD or ~/.pgpass (required)"
 	fs.StringVar(&f.sink, "sink", bridge.DefaultSinkName, "declared `NAME` of the sink within the bridge")
 	fs.StringArrayVar(&f.from, "from", nil, "`TOPIC:PARTITION:OFFSET` at which the bridge began, where 'scan.startup.mode' is not earliest-offset; may be repeated")

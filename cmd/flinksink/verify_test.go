@@ -46,7 +46,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		args := append([]string{name, "--bridge", "keyed", "--ddl", ddl, "--brokers", broker}, s.flags(more...)...)
 		return command(t, args...)
 	}
-	if got := with("verify"); got.status != exitConfig || !strings.Contains(got.errs, "keyed") {
+	if got := with("verify"); got.status != exitConfig || !strings.Contains(got.errs, `"keyed" does not exist`) || strings.Contains(got.errs, "--create-table") {
 		t.Errorf("of a table that is missing: %+v", got)
 	}
 	if got := with("run", "--until-end", "--create-table"); got.status != exitDone {

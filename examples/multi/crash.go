@@ -203,13 +203,15 @@ func (w *world) die(ctx context.Context, d death) error {
 		die = "by a request"
 	}
 	defer w.victim.Store(nil)
+	v := &victim{death: d, born: make(chan *life, 1)}
+	if d.op != "" {
+		w.victim.Store(v)
+	}
 	l, err := w.start(die)
 	if err != nil {
 		return err
 	}
-	if d.op != "" {
-		w.victim.Store(&victim{death: d, l: l})
-	}
+	v.born <- l
 	killed, err := l.end(ctx)
 	if err == nil && !killed {
 		err = errors.New("it ended by itself: " + l.out.String())

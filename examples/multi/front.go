@@ -15,14 +15,15 @@ import (
 // victim is the process that a request is to kill, once.
 type victim struct {
 	death
-	l    *life
+	born chan *life // capacity 1: there is a victim before its process, which so cannot be quicker than that is known
 	done atomic.Bool
 }
 
 func (v *victim) kill() {
 	if v.done.CompareAndSwap(false, true) {
-		_ = v.l.cmd.Process.Kill()
-		<-v.l.done
+		l := <-v.born
+		_ = l.cmd.Process.Kill()
+		<-l.done
 	}
 }
 

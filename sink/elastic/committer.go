@@ -32,6 +32,7 @@ type committer struct {
 	metaName    []byte
 	lease       *lease // of Deletes: Hard; nil: none
 	owed        *owed  // as lease
+	behind      bool   // Options.Owing was told of something before, and not yet that all is well
 	breaker     *breaker
 	firstPause  time.Duration
 
@@ -71,7 +72,10 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 		}
 	}
 	c.began = len(claim.Positions) > 0
-	c.owed.close()
+	if c.owed != nil {
+		c.owed.close()
+		c.behind = c.owed.behind
+	}
 	c.lease, c.owed = nil, nil
 	if c.s.o.Pipeline != "" {
 		if err := c.s.lookPipeline(ctx); err != nil {

@@ -178,7 +178,7 @@ func (s *Sink) get(ctx context.Context, index string, body []byte, n int) ([]exi
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {
-		return nil, transientf("documents of index %s cannot be read: status %d%s", index, res.StatusCode, readCause(res.Body).text())
+		return nil, refusedCall("read documents of index "+index, res)
 	}
 	var answer struct {
 		Docs []existing `json:"docs"`

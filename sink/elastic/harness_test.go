@@ -55,6 +55,7 @@ func harness(s *server, deletes elastic.Deletes) sinktest.Harness {
 	return sinktest.Harness{
 		Convergent: true,
 		WholeRows:  true,
+		Timeout:    5 * time.Minute,
 		Reset: func(context.Context, *changelog.Table) error {
 			store = sinktest.NewServer()
 			for _, n := range []string{"data", "letters", "control"} {

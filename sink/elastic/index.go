@@ -273,7 +273,19 @@ func uuids(all map[string]live) map[string]bool {
 func (s *Sink) look(ctx context.Context, index string, only ...string) (map[string]live, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
 	defer cancel()
-	res, err := esapi.IndicesGetRequest{Index: []string{index}, FilterPath: only}.Do(ctx, s.client)
+	return s.describe(ctx, esapi.IndicesGetRequest{Index: []string{index}, FilterPath: only})
+}
+
+// closedMatch returns the closed indexes that a pattern stands for, which are in no other answer to it.
+func (s *Sink) closedMatch(ctx context.Context, pattern string) (map[string]live, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
+	defer cancel()
+	return s.describe(ctx, esapi.IndicesGetRequest{Index: []string{pattern}, ExpandWildcards: "closed"})
+}
+
+func (s *Sink) describe(ctx context.Context, r esapi.IndicesGetRequest) (map[string]live, error) {
+	index, only := r.Index[0], r.FilterPath
+	res, err := r.Do(ctx, s.client)
 	if err != nil {
 		return nil, lost(err)
 	}

@@ -96,6 +96,11 @@ type Options struct {
 	// pauses from 100 ms to 5 s, before the checkpoint is given up as ErrTransient, to be done again. Defaults to 1 minute.
 	Patience time.Duration
 
+	// Owing is told when deletes that Hard has to send again could not be: an index is closed or read-only, the server is away, a privilege is gone. A row that is deleted may be
+	// seen until then. It is told of each try, every 30 s, and told nil when all were sent. What the server refuses for good ends the lane as an ErrConfig besides. It is called by
+	// lanes, also while no change comes, and must not block. Defaults to nobody.
+	Owing func(err error)
+
 	// Pressed is told when the server takes nothing: five requests of a lane in a row failed as a whole (429, a status of 500 or more, no answer, each document
 	// refused for now). The lane then sends one request at a time, each half as large, with pauses, until something is taken; then Pressed is told nil. It is
 	// called by lanes, at once, and must not block. Defaults to nobody.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,8 +40,9 @@ import (
 // the sink. A lane that has been open for longer than reach and loses no answers notes nothing.
 type owed struct {
 	s     *Sink
-	owner string        // which notes are ours: of the bridge and sink
-	reach time.Duration // see above
+	owner string          // which notes are ours: of the bridge and sink
+	reach time.Duration   // see above
+	say   func(err error) // tells Options.Owing
 	ctx   context.Context
 	stop  context.CancelFunc
 
@@ -51,6 +53,9 @@ type owed struct {
 	over    bool
 	failed  bool // the last payment in the background
 	running sync.WaitGroup
+
+	telling sync.Mutex // orders what Options.Owing is told
+	behind  bool       // it was told why, and not yet that all is well
 }
 
 // maxLease bounds the lease where index.gc_deletes is long, and with it what is owed.
@@ -60,7 +65,8 @@ const (
 )
 
 const (
-	noteBytes = 1 << 20
+	// noteBytes bounds the lines of a note. With the escapes that make them one text, it is below the least http.max_content_length (1 MB).
+	noteBytes = 256 << 10
 	notePage  = 16
 )
 
@@ -68,8 +74,16 @@ const (
 func (c *committer) openOwed(ctx context.Context) error {
 	sum := sha256.Sum256([]byte(c.lane.Bridge + "\x00" + c.lane.Sink))
 	o := &owed{s: c.s, owner: hex.EncodeToString(sum[:]), reach: reach, since: time.Now()}
+	o.say = func(err error) {
+		if err != nil {
+			err = c.classed("send deletes again", err)
+		}
+		c.s.o.Owing(err)
+	}
 	o.ctx, o.stop = context.WithCancel(context.WithoutCancel(ctx))
+	o.behind = c.behind
 	next, err := o.pay(ctx)
+	c.behind = o.behind
 	if err != nil {
 		o.stop()
 		return err
@@ -263,13 +277,32 @@ type note struct {
 	} `json:"_source"`
 }
 
-// pay sends all deletes that are due, and returns when the next are; 0: none are noted. Those that the server does not take now stay noted.
+// pay sends all deletes that are due, and returns when the next are; 0: none are noted. What the server does not take stays noted, and holds up nothing
+// else. Where it cannot take it now, Options.Owing is told why, as it is of every error; where it never will, that is an error: a row may be back, and only a person can say
+// what becomes of it.
 func (o *owed) pay(ctx context.Context) (next time.Duration, err error) {
+	next, wait, err := o.payAll(ctx)
+	o.tell(ctx, worst([]error{err, wait}))
+	return next, err
+}
+
+// tell tells Options.Owing what stands in the way, or once that nothing does any more. What a stop broke off is no news.
+func (o *owed) tell(ctx context.Context, err error) {
+	o.telling.Lock()
+	defer o.telling.Unlock()
+	if o.s.o.Owing == nil || ctx.Err() != nil || err == nil && !o.behind {
+		return
+	}
+	o.behind = err != nil
+	o.say(err)
+}
+
+func (o *owed) payAll(ctx context.Context) (next time.Duration, wait, err error) {
 	left := 0 // notes that stay, at the front
 	for {
 		page, err := o.page(ctx, left)
 		if err != nil {
-			return 0, err
+			return 0, wait, err
 		}
 		var paid []byte
 		n := 0
@@ -279,12 +312,13 @@ func (o *owed) pay(ctx context.Context) (next time.Duration, err error) {
 				next = o.reach - age
 				break
 			}
-			ok, err := o.resend(ctx, &page[i])
+			stays, err := o.resend(ctx, &page[i])
 			if err != nil {
-				return 0, err
+				return 0, wait, err
 			}
-			if !ok {
+			if stays != nil {
 				left++
+				wait = worst([]error{wait, stays})
 				continue
 			}
 			paid, n = append(appendString(append(paid, `{"delete":{"_id":`...), []byte(page[i].ID)), "}}\n"...), n+1
@@ -292,7 +326,7 @@ func (o *owed) pay(ctx context.Context) (next time.Duration, err error) {
 		if n > 0 {
 			// A note that somebody else took away answers 404, as one that was there answers 200.
 			if err := o.control(ctx, paid, n); err != nil {
-				return 0, err
+				return 0, wait, err
 			}
 		}
 		if next > 0 || len(page) < notePage {
@@ -300,9 +334,12 @@ func (o *owed) pay(ctx context.Context) (next time.Duration, err error) {
 		}
 	}
 	if left > 0 {
-		return maxLease, nil
+		next = maxLease
 	}
-	return next, nil
+	if wait != nil && !errors.Is(sink.ClassOf(wait), sink.ErrTransient) {
+		return next, nil, wait
+	}
+	return next, wait, nil
 }
 
 // page returns notes, the oldest first.
@@ -323,72 +360,71 @@ func (o *owed) page(ctx context.Context, from int) ([]note, error) {
 		return nil, refusedCall("search index "+index, res)
 	}
 	var answer struct {
-		Shards struct {
-			Failed int `json:"failed"`
-		} `json:"_shards"`
-		TimedOut bool `json:"timed_out"`
-		Hits     struct {
+		searched
+		Hits struct {
 			Hits []note `json:"hits"`
 		} `json:"hits"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer); err != nil {
 		return nil, transientf("the answer to a search of index %s cannot be read: %w", index, withoutText(err))
 	}
-	if answer.Shards.Failed > 0 || answer.TimedOut {
-		return nil, transientf("%d shards of index %s did not answer a search", answer.Shards.Failed, index)
-	}
-	return answer.Hits.Hits, nil
+	return answer.Hits.Hits, answer.whole(index)
 }
 
-// resend sends the deletes of one note, and reports whether the server took all of them.
-func (o *owed) resend(ctx context.Context, n *note) (bool, error) {
+// resend sends the deletes of one note. stays says why the server did not take all of them: what it may take later is ErrTransient.
+func (o *owed) resend(ctx context.Context, n *note) (stays, err error) {
 	// A delete of an external version makes the index that it names, if that was taken away: not for a row that is gone.
 	there := make(map[string]bool)
 	var body []byte
-	items := 0
+	var indexes []string // of the items
 	for lines := []byte(n.Source.Deletes); len(lines) > 0; {
 		line, rest, _ := bytes.Cut(lines, []byte("\n"))
 		lines = rest
 		var head struct {
 			Delete struct {
 				Index string `json:"_index"`
+				ID    string `json:"_id"`
 			} `json:"delete"`
+		}
+		if err := json.Unmarshal(line, &head); err != nil || head.Delete.ID == "" || n.Source.Index+head.Delete.Index == "" {
+			return configf("document %s of index %s is no note of deletes that can be read: somebody changed it. Delete it, and then verify and repair the index: rows that it told of may be back", n.ID,
+				o.s.o.ControlIndex), nil
 		}
 		index := n.Source.Index
 		if index == "" {
-			if err := json.Unmarshal(line, &head); err != nil {
-				return false, transientf("a note of deletes in index %s cannot be read: %w", o.s.o.ControlIndex, withoutText(err))
-			}
 			index = head.Delete.Index
 		}
 		is, known := there[index]
 		if !known {
 			all, err := o.s.look(ctx, index, "*.settings.index.uuid")
 			if err != nil {
-				return false, err
+				return nil, err
 			}
 			is = len(all) > 0
 			there[index] = is
 		}
 		if is {
-			body, items = append(append(body, line...), '\n'), items+1
+			body, indexes = append(append(body, line...), '\n'), append(indexes, index)
 		}
 	}
-	if items == 0 {
-		return true, nil
+	if len(indexes) == 0 {
+		return nil, nil
 	}
-	answers, err := o.s.bulk(ctx, n.Source.Index, body, items)
+	answers, err := o.s.bulk(ctx, n.Source.Index, body, len(indexes))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for i := range answers {
-		switch answers[i].verdict() {
+		switch a := &answers[i]; a.verdict() {
 		case done, conflict: // a conflict: something newer is there
+		case later:
+			stays = worst([]error{stays, transientf("index %s does not take deletes that have to be sent again now, so rows that are deleted may be seen: %w", indexes[i], a.why())})
 		default:
-			return false, nil
+			stays = worst([]error{stays, configf("index %s refuses deletes that have to be sent again, so rows that are deleted may be seen: %w. Mend the index; or delete document %s of index %s, which notes "+
+				"them, and then verify and repair", indexes[i], a.why(), n.ID, o.s.o.ControlIndex)})
 		}
 	}
-	return true, nil
+	return stays, nil
 }
 
 // openControl makes the index of leases and notes. Where that is not allowed somebody else has to have made it, and what is wrong with it shows when

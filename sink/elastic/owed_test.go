@@ -89,15 +89,17 @@ func TestOwed_StaleWriteAfterRestart(t *testing.T) {
 		}
 		s.forget(a.index)
 		// Its lease has not run out, as it does not know yet that it was ended.
+		elastic.AgeLease(zombie.c, -time.Hour) // whatever the machine did meanwhile
 		zombie.must(zombie.checkpoint(at(0, ins, 1, "a")))
 		zombie.expect(map[string]string{"1": `{"id":1,"v":"a"}`, "2": `{"id":2,"v":"stays"}`}) // the row is back
 
+		a.age(-time.Hour)                                      // not due, however long this took
 		early := s.lane(orders(t), hard, nil).open(3, 0, true) // a takeover at a time when such a write may still come
 		early.must(early.checkpoint(at(4, upd, 2, "changed")))
 		if len(early.notes()) == 0 {
 			t.Fatal("what is not due was taken away")
 		}
-		early.age(elastic.Reach)
+		early.age(elastic.Reach + time.Hour)
 		late := s.lane(orders(t), hard, nil).open(4, 0, true)
 		late.expect(map[string]string{"2": `{"id":2,"v":"changed"}`})
 		if n := late.notes(); len(n) != 0 {
@@ -248,27 +250,52 @@ func TestOwed_ClientRetries(t *testing.T) {
 // A lane that goes on pays by itself when the time has come, without a change that would have to come.
 func TestOwed_PaidWhenDue(t *testing.T) {
 	s := standIn(t)
-	l := s.lane(orders(t), hard, nil).open(1, 0, false)
+	net := &payment{begin: make(chan struct{}), paid: make(chan struct{})}
+	l := s.lane(orders(t), hard, net).open(1, 0, false)
 	elastic.ShortenReach(l.c, 50*time.Millisecond)
-	paid := make(chan struct{})
-	var once sync.Once
-	s.fake.Inject(func(r *http.Request) *elastictest.Fault {
-		body, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		if bytes.HasPrefix(body, []byte(`{"delete":{"_id":"owed-`)) {
-			once.Do(func() { close(paid) })
-		}
-		return nil
-	})
+	net.held.Store(true)
 	l.must(l.write(at(0, ins, 1, "a")))
 	l.must(l.checkpoint(at(1, del, 1, "a")))
 	s.fake.ForgetDeleted()
 	s.must("POST", "/"+l.index+"/_bulk", `{"index":{"_id":"1","version":0,"version_type":"external_gte"}}`+"\n"+`{"id":1,"v":"a"}`+"\n")
-	<-paid
+	close(net.begin)
+	<-net.paid
 	l.expect(map[string]string{})
 	if n := l.notes(); len(n) != 0 {
 		t.Fatalf("still noted: %v", n)
 	}
+}
+
+// payment is a network in which a lane looks for what it owes only once it may, however soon that is due, and which tells when a note was taken away.
+type payment struct {
+	held  atomic.Bool
+	begin chan struct{} // closed: it may
+	paid  chan struct{} // closed then
+	once  sync.Once
+}
+
+func (p *payment) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.held.Load() && strings.HasSuffix(r.URL.Path, "/_search") {
+		select {
+		case <-p.begin:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	takes := false
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		takes = bytes.HasPrefix(body, []byte(`{"delete":{"_id":"owed-`))
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if takes && err == nil {
+		p.once.Do(func() { close(p.paid) })
+	}
+	return res, err
 }
 
 // A checkpoint whose deletes cannot be noted is not prepared, and what cannot be paid is told.
@@ -313,7 +340,10 @@ func TestOwed_OneIndexBlocked(t *testing.T) {
 	a, b := lanes[0], lanes[1]
 	a.age(elastic.Reach + time.Hour)
 	s.must("POST", "/"+a.index+"/_close", "")
-	b.open(3, 0, true)
+	var h heard
+	b = s.lane(b.table, elastic.Options{Deletes: elastic.Hard, Owing: h.told}, nil).open(3, 0, true)
+	is(t, h.last(t, 1), sink.ErrTransient, `send deletes again sink "es" of bridge "b"`)
+	is(t, h.last(t, 1), sink.ErrTransient, "index t-a does not take deletes that have to be sent again now, so rows that are deleted may be seen: status 400, index_closed_exception")
 	for _, n := range b.notes() {
 		if n.index != a.index {
 			t.Fatalf("still noted: %v", n)
@@ -326,5 +356,127 @@ func TestOwed_OneIndexBlocked(t *testing.T) {
 	b.open(4, 0, true)
 	if n := b.notes(); len(n) != 0 {
 		t.Fatalf("still noted: %v", n)
+	}
+	if err := h.last(t, 2); err != nil {
+		t.Fatalf("told %v", err)
+	}
+}
+
+// What the server will never take ends the lane, by name and with the cure, and holds up no other note.
+func TestOwed_RefusedForGood(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		names := "ab"
+		var lanes []*lane
+		for i := range names {
+			tab := orders(t)
+			tab.Name = names[i : i+1]
+			l := s.lane(tab, hard, nil).open(sink.GenerationID(i+1), 0, false)
+			l.must(l.checkpoint(at(0, del, 7, "secret")))
+			lanes = append(lanes, l)
+		}
+		a, b := lanes[0], lanes[1]
+		a.age(elastic.Reach)
+		if s.real {
+			// The name of a has become an alias of two indexes, neither of which takes writes.
+			s.must("DELETE", "/"+a.index, "")
+			s.must("PUT", "/"+s.prefix+"-a1", "")
+			s.must("PUT", "/"+s.prefix+"-a2", "")
+			s.must("POST", "/_aliases", fmt.Sprintf(`{"actions":[{"add":{"index":"%[1]s-a1","alias":"%[1]s-a"}},{"add":{"index":"%[1]s-a2","alias":"%[1]s-a"}}]}`, s.prefix))
+		} else {
+			s.fake.Inject(func(r *http.Request) *elastictest.Fault {
+				if r.URL.Path != "/t-a/_bulk" {
+					return nil
+				}
+				return &elastictest.Fault{Item: func(int) int { return 400 }}
+			})
+		}
+		var h heard
+		b = s.lane(b.table, elastic.Options{Deletes: elastic.Hard, Owing: h.told}, nil)
+		err := b.c.Open(t.Context(), b.claim(3, 0, true))
+		left := b.notes()
+		if len(left) != 1 || left[0].index != a.index {
+			t.Fatalf("still noted: %v", left)
+		}
+		want := fmt.Sprintf("index %s refuses deletes that have to be sent again, so rows that are deleted may be seen: status 400, illegal_argument_exception. Mend the index; or delete document %s of index "+
+			"%s-control, which notes them, and then verify and repair", a.index, left[0].id, s.prefix)
+		is(t, err, sink.ErrConfig, want)
+		is(t, h.last(t, 1), sink.ErrConfig, want)
+		s.must("DELETE", "/"+s.prefix+"-control/_doc/"+left[0].id, "")
+		b.open(4, 0, true)
+		if err := h.last(t, 2); err != nil {
+			t.Fatalf("told %v", err)
+		}
+	})
+}
+
+// A note that somebody changed is named, whatever is in it, and the others are paid.
+func TestOwed_Unreadable(t *testing.T) {
+	for _, deletes := range []string{"x", "{}\n", `{"delete":{"_id":"1","version":`, `{"index":{"_id":"1"}}` + "\n", "\n"} {
+		t.Run(deletes, func(t *testing.T) {
+			s := standIn(t)
+			l := s.lane(orders(t), hard, nil).open(1, 0, false)
+			l.must(l.checkpoint(at(0, del, 1, "a"), at(1, del, 2, "b")))
+			l.must(l.checkpoint(at(2, del, 3, "c")))
+			l.age(elastic.Reach)
+			n := l.notes()[0]
+			var m map[string]any
+			hits, err := s.search("t-control", `{"ids":{"values":["`+n.id+`"]}}`)
+			l.must(err)
+			l.must(json.Unmarshal(hits[0].Source, &m))
+			m["deletes"], m["noted"] = deletes, n.noted
+			body, err := json.Marshal(m)
+			l.must(err)
+			s.must("PUT", "/t-control/_doc/"+n.id, string(body))
+			is(t, l.c.Open(t.Context(), l.claim(2, 0, true)), sink.ErrConfig, "document "+n.id+" of index t-control is no note of deletes that can be read: somebody changed it. Delete it, and then verify and repair")
+			if left := l.notes(); len(left) != 1 || left[0].id != n.id {
+				t.Fatalf("still noted: %v", left)
+			}
+		})
+	}
+}
+
+// What cannot be paid is told while no change comes, too, and that it was paid then.
+func TestOwed_ToldWhileIdle(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		body   string
+		class  error
+		text   string
+	}{
+		{401, `{"error":{"type":"security_exception","reason":"unable to authenticate"}}`, sink.ErrConfig, "status 401, security_exception: the client's credentials are not accepted"},
+		{429, `{"error":{"type":"es_rejected_execution_exception"}}`, sink.ErrTransient, "status 429, es_rejected_execution_exception"},
+	} {
+		s := standIn(t)
+		var refuse atomic.Bool
+		prepared := make(chan struct{})
+		s.fake.Inject(func(r *http.Request) *elastictest.Fault {
+			if refuse.Load() && strings.HasSuffix(r.URL.Path, "/_search") {
+				<-prepared // or the checkpoint hears of it that noted them, where it takes longer than until they are due
+				return &elastictest.Fault{Status: c.status, Body: c.body}
+			}
+			return nil
+		})
+		told := make(chan error, 1)
+		l := s.lane(orders(t), elastic.Options{Deletes: elastic.Hard, Owing: func(err error) { told <- err }}, nil).open(1, 0, false)
+		elastic.ShortenReach(l.c, 50*time.Millisecond)
+		refuse.Store(true)
+		l.must(l.write(at(0, ins, 1, "a")))
+		err := l.checkpoint(at(1, del, 1, "a"))
+		close(prepared)
+		l.must(err)
+		is(t, <-told, c.class, c.text)
+		elastic.FailPayment(l.c) // as it is about to be noted
+		// A checkpoint asks again, and fails with it.
+		failed := make(chan error, 1)
+		go func() { failed <- l.checkpoint(at(2, ins, 2, "b")) }()
+		is(t, <-told, c.class, c.text)
+		is(t, <-failed, c.class, c.text)
+		l.must(l.c.Discard(t.Context()))
+		refuse.Store(false)
+		go func() { failed <- l.checkpoint(at(2, ins, 2, "b")) }()
+		if err := <-told; err != nil {
+			t.Fatalf("told %v", err)
+		}
+		l.must(<-failed)
 	}
 }

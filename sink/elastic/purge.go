@@ -83,6 +83,7 @@ func (s *Sink) tombstones(ctx context.Context, index, query string) ([]tombstone
 		return nil, refusedCall("search index "+index, res)
 	}
 	var answer struct {
+		searched
 		Hits struct {
 			Hits []tombstone `json:"hits"`
 		} `json:"hits"`
@@ -90,7 +91,7 @@ func (s *Sink) tombstones(ctx context.Context, index, query string) ([]tombstone
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer); err != nil {
 		return nil, transientf("the answer to a search of index %s cannot be read: %w", index, withoutText(err))
 	}
-	return answer.Hits.Hits, nil
+	return answer.Hits.Hits, answer.whole(index)
 }
 
 func (s *Sink) deleteExactly(ctx context.Context, index string, page []tombstone) (int, error) {

@@ -24,7 +24,8 @@ type node struct {
 	url  string
 }
 
-func newNode(t *testing.T) *node {
+// newNode starts one; settings are those of elasticsearch.yml, each as name=value.
+func newNode(t *testing.T, settings ...string) *node {
 	if os.Getenv("FLINKSINK_LONG") == "" {
 		t.Skip("FLINKSINK_LONG is not set: this test starts and kills an Elasticsearch of its own")
 	}
@@ -35,7 +36,8 @@ func newNode(t *testing.T) *node {
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	cache := t.TempDir()
-	n := &node{t: t, home: filepath.Join(cache, "flinksink", "elastic"), env: append(os.Environ(), "XDG_CACHE_HOME="+cache, "FLINKSINK_ELASTIC_PORT="+strconv.Itoa(port))}
+	n := &node{t: t, home: filepath.Join(cache, "flinksink", "elastic"), env: append(os.Environ(), "XDG_CACHE_HOME="+cache, "FLINKSINK_ELASTIC_PORT="+strconv.Itoa(port),
+		"FLINKSINK_ELASTIC_SETTINGS="+strings.Join(settings, " "))}
 	// The jars of the node that runs for other tests.
 	if err := os.MkdirAll(n.home, 0o755); err != nil {
 		t.Fatal(err)

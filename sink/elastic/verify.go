@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
@@ -81,6 +82,17 @@ func (v *view) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	mark := (&committer{s: v.s, lane: sink.Lane{Bridge: v.r.Bridge, Sink: v.r.Sink}}).mark()
+	if p.naming != nil {
+		closed, err := v.s.closedMatch(ctx, p.index)
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(closed, func(_ string, l live) bool { return l.Mappings.Meta[mark] == nil })
+		if err := notClosed(closed); err != nil { // its rows would be called missing
+			return err
+		}
+	}
 	if len(all) == 0 {
 		return configf("there is no index %s: nothing was written yet, or New names another one", p.index)
 	}
@@ -95,7 +107,7 @@ func (v *view) open(ctx context.Context) error {
 	v.there, v.marked = make(map[string]bool), make(map[string]bool)
 	for name, l := range all {
 		v.there[name] = true
-		if _, ok := l.Mappings.Meta[v.c.mark()]; ok {
+		if _, ok := l.Mappings.Meta[mark]; ok {
 			v.marked[name] = true
 		}
 	}
@@ -154,6 +166,7 @@ type document struct {
 	Term    int64                      `json:"_primary_term"`
 	Source  map[string]json.RawMessage `json:"_source"`
 	Sort    json.RawMessage            `json:"sort"`
+	Error   *cause                     `json:"error"` // of a multi get
 }
 
 // seenDocument is what a view remembers of a document that differs.
@@ -263,12 +276,9 @@ func (v *view) search(ctx context.Context, query, more string) ([]document, erro
 		return nil, refusedCall("search index "+v.plan.index, res)
 	}
 	var answer struct {
-		PIT    string `json:"pit_id"`
-		Failed struct {
-			N int `json:"failed"`
-		} `json:"_shards"`
-		TimedOut bool `json:"timed_out"`
-		Hits     struct {
+		searched
+		PIT  string `json:"pit_id"`
+		Hits struct {
 			Hits []document `json:"hits"`
 		} `json:"hits"`
 	}
@@ -276,8 +286,8 @@ func (v *view) search(ctx context.Context, query, more string) ([]document, erro
 	if err := d.Decode(&answer); err != nil {
 		return nil, transientf("the answer to a search of index %s cannot be read: %w", v.plan.index, withoutText(err))
 	}
-	if answer.Failed.N > 0 || answer.TimedOut { // what it did not look at would be taken for missing
-		return nil, transientf("%d shards of index %s did not answer a search", answer.Failed.N, v.plan.index)
+	if err := answer.whole(v.plan.index); err != nil {
+		return nil, err
 	}
 	if answer.PIT != "" {
 		v.pit.id = answer.PIT

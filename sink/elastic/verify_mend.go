@@ -193,5 +193,10 @@ func (v *view) get(ctx context.Context, ds []sink.Difference) ([]document, error
 	if len(answer.Docs) != len(ds) {
 		return nil, transientf("the answer to a request for documents holds %d of %d", len(answer.Docs), len(ds))
 	}
+	for i := range answer.Docs {
+		if e := answer.Docs[i].Error; e != nil && e.Type != indexNotFound {
+			return nil, transientf("a document of index %s cannot be read%s", v.plan.index, e.text())
+		}
+	}
 	return answer.Docs, nil
 }

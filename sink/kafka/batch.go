@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,9 +26,10 @@ type batch struct {
 	records     []byte // behind room for the batch's header, so that it is sent as it lies; empty without records
 	n           int32
 	first, last int64 // timestamps
-	from        []origin
-	sequence    int32 // of its first record; -1: not sent yet
-	parted      bool  // part of one that was too large, whose memory it shares
+	from        []noted
+	sources     []changelog.Partition // that from counts
+	sequence    int32                 // of its first record; -1: not sent yet
+	parted      bool                  // part of one that was too large, whose memory it shares
 }
 
 // origin is the change that a record was made of.
@@ -37,8 +39,35 @@ type origin struct {
 	index  int32
 }
 
-// originSize is the memory of an origin, for the budget.
-const originSize = 40
+// noted is an origin as a batch keeps it: there is one a record, so it is small, and nothing that the collector has to look at.
+type noted struct {
+	offset        int64
+	index, source int32
+}
+
+// notedSize is the memory of an origin, for the budget.
+const notedSize = 16
+
+// note keeps an origin. Records come in runs of one partition.
+func (b *batch) note(o origin) noted {
+	i := len(b.sources) - 1
+	if n := len(b.from) - 1; n >= 0 {
+		i = int(b.from[n].source)
+	}
+	if i < 0 || b.sources[i] != o.Partition {
+		if i = slices.Index(b.sources, o.Partition); i < 0 {
+			i = len(b.sources)
+			b.sources = append(b.sources, o.Partition)
+		}
+	}
+	return noted{o.offset, o.index, int32(i)}
+}
+
+// origin is the change that record i was made of.
+func (b *batch) origin(i int) origin {
+	n := b.from[i]
+	return origin{b.sources[n.source], n.offset, n.index}
+}
 
 // size is what the batch takes without compression.
 func (b *batch) size() int { return max(len(b.records), batchHeader) }
@@ -60,7 +89,7 @@ func (b *batch) append(r *changelog.Record, from origin) {
 	b.last = max(b.last, r.Timestamp)
 	b.records = appendRecord(b.records, r, r.Timestamp-b.first, b.n)
 	b.n++
-	b.from = append(b.from, from)
+	b.from = append(b.from, b.note(from))
 }
 
 func appendRecord(dst []byte, r *changelog.Record, timestampDelta int64, offsetDelta int32) []byte {
@@ -149,7 +178,7 @@ func (b *batch) split() []*batch {
 		body = body[w:]
 		_, w = binary.Varint(body)
 		body = body[w:]
-		one := &batch{place: b.place, n: 1, first: b.first + delta, last: b.first + delta, from: b.from[i : i+1], sequence: -1, parted: true}
+		one := &batch{place: b.place, n: 1, first: b.first + delta, last: b.first + delta, from: b.from[i : i+1], sources: b.sources, sequence: -1, parted: true}
 		one.records = binary.AppendVarint(make([]byte, batchHeader, batchHeader+8+len(body)), int64(3+len(body)))
 		one.records = append(one.records, 0, 0, 0)
 		one.records = append(one.records, body...)

@@ -44,13 +44,37 @@ func (s *Sink) checkTarget(ctx context.Context) (limits, error) {
 
 // exists waits a moment for a topic: brokers hear of a new one one after the other.
 func (c *cluster) exists(ctx context.Context, topic string) (*topicInfo, error) {
-	p := newPause(2 * time.Second)
+	return c.existsWithin(ctx, topic, 2*time.Second)
+}
+
+// existsWithin is exists for a moment as long as most.
+func (c *cluster) existsWithin(ctx context.Context, topic string, most time.Duration) (*topicInfo, error) {
+	p := newPause(most)
 	for {
 		t, err := c.topic(ctx, topic, true)
 		if err == nil || !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) || !p.wait(ctx) {
 			return t, err
 		}
 	}
+}
+
+// lasts compares the timeout of transactions with what they have to outlast: the time between two checkpoints, for which a transaction is filled, and of
+// TwoPhase the time after that in which no process may be there to commit what was decided. Nobody could be told of it later in time: the broker
+// aborts a decided checkpoint when the bridge is down. An interval of 0 is not known.
+func (s *Sink) lasts(interval time.Duration) error {
+	timeout, away := s.o.TransactionTimeout, s.o.MaxDowntime
+	const cure = "raise Options.TransactionTimeout (with transaction.max.timeout.ms of the brokers, where that is less), or make checkpoints more often, by the bridge's Options.Interval"
+	switch {
+	case s.own && timeout <= interval:
+		return fmt.Errorf("Options.TransactionTimeout is %v and the bridge's Options.Interval is %v: the broker would abort each checkpoint before its end, again and again: %s", timeout, interval, cure)
+	case s.own || timeout > interval+away:
+		return nil
+	case interval == 0:
+		return fmt.Errorf("Options.TransactionTimeout is %v and Options.MaxDowntime is %v: the timeout has to be longer, or what was decided is lost when the bridge is away for that long: raise the one or lower the other",
+			timeout, away)
+	}
+	return fmt.Errorf("Options.TransactionTimeout is %v, the bridge's Options.Interval is %v and Options.MaxDowntime is %v: a transaction is open for the interval, and then waits for that long at worst until a process is there that commits it, "+
+		"so the broker would abort what is decided, and it would be lost: %s, or lower Options.MaxDowntime to what a restart takes", timeout, interval, away, cure)
 }
 
 // checkTimeout compares the transaction timeout with the broker's own maximum, so that both are in one error before the first record.

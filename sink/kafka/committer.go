@@ -43,9 +43,12 @@ type committer struct {
 
 // Lane implements [sink.Sink].
 func (s *Sink) Lane(_ context.Context, l sink.Lane) (sink.Committer, error) {
-	c := &committer{s: s, lane: l, encoders: make(map[*changelog.Table]*encoder), partitioner: s.o.Partitioner.ForTopic(s.topic)}
+	c := &committer{s: s, lane: l, encoders: make(map[*changelog.Table]*encoder), partitioner: s.o.Partitioner.ForTopic(s.topic), asked: kgo.Record{Topic: s.topic}}
 	if len(l.Tables) != 1 {
 		return nil, c.fail("lane", sink.ErrConfig, fmt.Errorf("the sink writes one table into topic %q, and the lane has %d: declare a sink for each", s.topic, len(l.Tables)))
+	}
+	if err := s.lasts(l.Interval); err != nil {
+		return nil, c.fail("lane", sink.ErrConfig, err)
 	}
 	for _, t := range l.Tables {
 		e, err := newEncoder(s.encoder, t, s.upsert, time.Now)
@@ -246,7 +249,7 @@ func (c *committer) emit(ctx context.Context, r *changelog.Record, from origin) 
 			Rejected: []sink.Rejection{{Partition: from.Partition, Offset: from.offset, Index: from.index, Reason: reason}}}
 	}
 	n := c.limits.partitions
-	c.asked = kgo.Record{Topic: c.s.topic, Key: r.Key, Value: r.Value}
+	c.asked.Key, c.asked.Value = r.Key, r.Value
 	at := c.partitioner.Partition(&c.asked, n)
 	if at < 0 || at >= n {
 		return refuse(sink.ErrConfig, "Options.Partitioner chose partition %d of %d", at, n)

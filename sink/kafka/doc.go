@@ -53,7 +53,8 @@
 //
 // TwoPhase depends on the broker's patience: what was decided and is not committed within Options.TransactionTimeout is aborted by the broker. That is
 // [sink.ErrLost], which names the offsets; nothing of it is visible, so reading them again is safe. Set the timeout above the longest time that the bridge may be
-// away, up to transaction.max.timeout.ms of the brokers (Options.MaxDowntime checks it). InTransaction has nothing to lose, since nothing is
+// away, up to transaction.max.timeout.ms of the brokers: a bridge whose interval and Options.MaxDowntime together are not below it is refused before it reads anything, and so is
+// one whose timeout the brokers do not allow. InTransaction has nothing to lose, since nothing is
 // decided before it is visible. Brokers that let another process finish a prepared transaction without a timeout (KIP-939) will end this; the Go
 // client cannot ask for it yet, and only initProducer and receipts would have to know.
 //

@@ -70,7 +70,9 @@ func BenchmarkRecords(b *testing.B) {
 
 type unsent struct{ b batch }
 
-func (o *unsent) reset() { o.b = batch{records: o.b.records[:0], from: o.b.from[:0]} }
+func (o *unsent) reset() {
+	o.b = batch{records: o.b.records[:0], from: o.b.from[:0], sources: o.b.sources[:0]}
+}
 
 func (o *unsent) add(r *changelog.Record, from origin) error {
 	o.b.append(r, from)

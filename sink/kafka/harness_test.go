@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/all"
@@ -21,6 +22,7 @@ func harness(e *env, parts int32) sinktest.Harness {
 	h := sinktest.Harness{
 		NotAtomic: parts > 1, // a reader sees the end of a transaction partition by partition
 		WholeRows: true,      // a record of a topic is a whole row
+		Timeout:   5 * time.Minute,
 		Reset:     func(ctx context.Context, t *changelog.Table) error { return e.reset(ctx, t, parts) },
 		Connect: func(ctx context.Context, t *changelog.Table) (sinktest.Client, error) {
 			cl := e.client()

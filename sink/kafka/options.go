@@ -21,13 +21,13 @@ type Options struct {
 	Prefix string
 
 	// TransactionTimeout is the transaction.timeout.ms of every transaction. What was decided and is not committed within it, because the bridge
-	// was away, is aborted by the broker, and lost ([sink.ErrLost]); so it has to be longer than a checkpoint takes and the bridge may be
-	// away. What nobody decided holds readers back for as long, if nobody opens the bridge again. The brokers' transaction.max.timeout.ms
+	// was away, is aborted by the broker, and lost ([sink.ErrLost]); so TwoPhase refuses one that is not longer than the bridge's interval between two checkpoints
+	// and MaxDowntime together (an ErrConfig before anything is read), and InTransaction one that is not longer than the interval. What nobody decided holds readers back for as long, if nobody opens the bridge again. The brokers' transaction.max.timeout.ms
 	// bounds it. Defaults to 15 minutes, which is their default too.
 	TransactionTimeout time.Duration
 
-	// MaxDowntime is how long no process may be there to commit what was decided, at worst: a restart or an outage, with the interval between two checkpoints. If it is set, a TransactionTimeout that is not
-	// longer is an ErrConfig. Defaults to 0: not checked.
+	// MaxDowntime is how long no process may be there, at worst, to commit what TwoPhase has decided: the longest restart or outage of the bridge. A member of a
+	// group that dies without a word is replaced after the group's session timeout, 45 s by default. Defaults to a minute; NoDowntime is none.
 	MaxDowntime time.Duration
 
 	// EncodeAnew encodes every value, also where source and target are encoded alike. Otherwise such values are handed on as they came, see
@@ -63,13 +63,19 @@ type Options struct {
 	Group string
 
 	// Member returns the member id and the generation of the bridge's member of Group, as kgo.Client.GroupMetadata does. If it is set, the group's coordinator
-	// refuses the checkpoint of a member that it has expelled (KIP-447), beside all other fences. Defaults to nil.
+	// refuses the checkpoint of a member that it has expelled (KIP-447) at once. Without it such a member may save until a successor acquires its partitions, and the successor goes on
+	// from there: the fence by transactional ids leaves no gap, so it is not needed. Its price is that a rebalance refuses the checkpoint of a member that
+	// keeps its partitions and has not heard of the new generation yet; the lane then acquires anew and reads again. Defaults to nil.
 	Member func() (memberID string, generation int32)
 }
+
+// NoDowntime as Options.MaxDowntime says that what is decided is always committed at once, or that nobody minds its loss.
+const NoDowntime time.Duration = -1
 
 const (
 	defaultPrefix  = "flinksink"
 	defaultTimeout = 15 * time.Minute
+	defaultAway    = time.Minute
 	defaultTopic   = "flinksink-checkpoints"
 	maxPrefix      = 100
 	// What a batch may hold where the topic's own limit cannot be read: the default of the brokers, 1 MiB and some.
@@ -94,9 +100,13 @@ func (o *Options) complete() (Options, error) {
 	if out.TransactionTimeout < time.Second || out.TransactionTimeout.Milliseconds() > 1<<31-1 {
 		errs = append(errs, fmt.Errorf("Options.TransactionTimeout is %v: it has to be between 1 s and 24 days", out.TransactionTimeout))
 	}
-	if out.MaxDowntime < 0 || out.MaxDowntime > 0 && out.TransactionTimeout <= out.MaxDowntime {
-		errs = append(errs, fmt.Errorf("Options.TransactionTimeout is %v and Options.MaxDowntime is %v: the timeout has to be longer, or what was decided is lost when the bridge is away for that long",
-			out.TransactionTimeout, out.MaxDowntime))
+	switch {
+	case out.MaxDowntime == NoDowntime:
+		out.MaxDowntime = 0
+	case out.MaxDowntime < 0:
+		errs = append(errs, fmt.Errorf("Options.MaxDowntime is %v: it is a time, or NoDowntime", out.MaxDowntime))
+	case out.MaxDowntime == 0:
+		out.MaxDowntime = defaultAway
 	}
 	if out.MaxRecordBytes < 0 {
 		errs = append(errs, fmt.Errorf("Options.MaxRecordBytes is %d", out.MaxRecordBytes))
@@ -168,6 +178,9 @@ func newSink(cl *kgo.Client, into *ddl.Table, formats []changelog.Format, o *Opt
 	}
 	if len(errs) > 0 {
 		return nil, &sink.Error{Op: "new", Class: sink.ErrConfig, Err: errors.Join(errs...)}
+	}
+	if err := s.lasts(0); err != nil {
+		return nil, &sink.Error{Op: "new", Class: sink.ErrConfig, Err: err}
 	}
 	s.c = newCluster(cl)
 	s.store = newStore(s.c, s.o)

@@ -172,12 +172,12 @@ func (w *writer) settle(b *batch, got partAnswer, queues map[place][]*batch) (ag
 // blame returns the changes that the broker refused, if it says which they are.
 func (b *batch) blame(got partAnswer) []origin {
 	if b.n == 1 {
-		return b.from
+		return []origin{b.origin(0)}
 	}
 	var out []origin
 	for _, i := range got.blamed {
 		if i >= 0 && int(i) < len(b.from) {
-			out = append(out, b.from[i])
+			out = append(out, b.origin(int(i)))
 		}
 	}
 	return out

@@ -174,10 +174,15 @@ func (l *statelog) make(ctx context.Context) error {
 			return refuse(sink.ErrConfig, "topic %q is missing and cannot be made (%w): make it with one partition and cleanup.policy=compact", l.topic, err)
 		}
 	}
-	if _, err := l.c.exists(ctx, l.topic); err != nil {
+	// It is there, whatever a broker says that has not heard of it yet.
+	if _, err := l.c.existsWithin(ctx, l.topic, patience); err != nil {
 		return err
 	}
-	return l.compacted(ctx)
+	for p := newPause(patience); ; {
+		if err := l.compacted(ctx); !errors.Is(err, kerr.UnknownTopicOrPartition) || !p.wait(ctx) {
+			return err
+		}
+	}
 }
 
 // compacted refuses a topic that would forget.

@@ -42,7 +42,8 @@ type writer struct {
 const (
 	// leastLoad is the bytes from which on a load is worth a request of its own.
 	leastLoad = 1 << 20
-	// worthFree is the bytes of records below which the memory of a batch is not kept. All that is kept is a load at most.
+	// worthFree is the bytes of records below which the memory of a batch is not kept. All that is kept is two loads at most, as many as are filled and under
+	// way at once: with less, a writer whose loads are large would grow half of its batches anew.
 	worthFree = 32 << 10
 )
 
@@ -71,7 +72,7 @@ func (w *writer) add(ctx context.Context, to place, r *changelog.Record, from or
 	}
 	before := len(b.records)
 	b.append(r, from)
-	w.bytes += len(b.records) - before + originSize
+	w.bytes += len(b.records) - before + notedSize
 	if w.bytes < min(w.load, leastLoad) || w.bytes < w.load && len(w.flight) == 0 && w.flight != nil {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (w *writer) fresh(to place) *batch {
 	}
 	b := w.free[n]
 	w.free, w.kept = w.free[:n], w.kept-cap(b.records)
-	*b = batch{place: to, sequence: -1, records: b.records[:0], from: b.from[:0]}
+	*b = batch{place: to, sequence: -1, records: b.records[:0], from: b.from[:0], sources: b.sources[:0]}
 	return b
 }
 
@@ -100,7 +101,7 @@ func (w *writer) arrived(b *batch, offset int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last[b.place] = max(w.last[b.place], offset+int64(b.n)-1)
-	if n := cap(b.records); n >= worthFree && w.kept+n <= w.load && !b.parted {
+	if n := cap(b.records); n >= worthFree && w.kept+n <= 2*w.load && !b.parted {
 		w.free, w.kept = append(w.free, b), w.kept+n
 	}
 }

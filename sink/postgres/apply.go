@@ -26,6 +26,7 @@ type applier struct {
 	params [][]byte
 	fresh  map[string]*freshness // by the statement
 	ways   map[string]*ways      // by the statement
+	whole  map[string]bool       // by the statement: see upsertAll
 	stage  *stage                // mode Staged: what the statements of its transaction become
 	stamp  stamp
 	void   int // rows that statements of this batch left as they were, see statement.counts

@@ -166,7 +166,17 @@ func (s *Sink) missing(ctx context.Context, q querier, t *changelog.Table) error
 	if like != "" {
 		hint = fmt.Sprintf(" (there is %s; names are compared exactly)", like)
 	}
-	return fmt.Errorf("table %s does not exist%s: set Options.CreateTable, or run\n%s;", name.SQL(), hint, s.SQL(t))
+	return &missingTable{name.SQL() + " does not exist" + hint, s.SQL(t)}
+}
+
+// missingTable is a table that is not there. Who writes into it can have it made; who looks at it cannot.
+type missingTable struct {
+	what string // `"name" does not exist`, and what may have been meant
+	sql  string // that would make it
+}
+
+func (e *missingTable) Error() string {
+	return fmt.Sprintf("table %s: set Options.CreateTable, or run\n%s;", e.what, e.sql)
 }
 
 // compare returns how to write rows of t into the table that was found, and everything that is wrong with it.

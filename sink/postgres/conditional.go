@@ -93,12 +93,11 @@ func (tg *target) markDeleted() statement {
 	if tg.version < 0 {
 		where = append(where, "NOT "+tg.isDeleted())
 	}
-	from := tg.unnest(columns, "")
-	st := tg.statement(columns, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s WHERE %s", tg.name.SQL(), strings.Join(set, ", "), from, strings.Join(where, " AND ")))
+	st := tg.statement(columns, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s WHERE %s", tg.name.SQL(), strings.Join(set, ", "), tg.few(columns), strings.Join(where, " AND ")))
 	if tg.version >= 0 {
 		st.counts = true
 		// What NOT EXISTS does not see yet, another lane is about to put there; then ON CONFLICT waits for it.
-		st.then = fmt.Sprintf("%s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s)%s", tg.insertSQL(columns, from), tg.name.SQL(), tg.sameKey(columns), tg.onConflict(append(tg.filled(), tg.version)))
+		st.then = fmt.Sprintf("%s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s)%s", tg.insertSQL(columns, tg.unnest(columns, "")), tg.name.SQL(), tg.sameKey(columns), tg.onConflict(append(tg.filled(), tg.version)))
 	}
 	return st
 }

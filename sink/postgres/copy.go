@@ -161,26 +161,29 @@ func (a *applier) learn(tg *target, changes []changelog.Change, superseded int, 
 }
 
 // copy writes changes as new rows within a savepoint. false without an error: the server refused one, or it cannot be made, and the transaction is as it was before.
+//
+// Savepoint, rows and release are one message, and one answer is waited for: between two messages the server does nothing, and where bridge and server share
+// their cores it then waits for one, since whoever decodes the next batch has it.
 func (a *applier) copy(ctx context.Context, t *transaction, tg *target, w work) (done bool, err error) {
 	if err := a.clocked(ctx, t, tg); err != nil {
 		return false, err
 	}
 	conn := t.Conn().PgConn()
-	if err := conn.Exec(ctx, "SAVEPOINT copying").Close(); err != nil {
-		return false, err
-	}
 	r := a.copyOf(tg, w.changes)
-	_, err = conn.CopyFrom(ctx, r, w.st.copy)
+	_, err = conn.CopyFrom(ctx, r, savedCopy(w.st.copy))
 	r.stop()
 	switch {
 	case err == nil:
-		return true, conn.Exec(ctx, "RELEASE SAVEPOINT copying").Close()
+		return true, nil
 	case answered(err) && (r.err != nil || classify(err) == sink.ErrRejected):
 		// A key that is there, or a row that is refused either way, of which the other statement will say which it is.
 		return false, conn.Exec(ctx, "ROLLBACK TO SAVEPOINT copying; RELEASE SAVEPOINT copying").Close()
 	}
 	return false, err
 }
+
+// savedCopy is a COPY within a savepoint, as one query string. After an error the server leaves the rest of it out, and the savepoint is still there.
+func savedCopy(sql string) string { return "SAVEPOINT copying; " + sql + "; RELEASE SAVEPOINT copying" }
 
 // answered reports that the server said why it failed: the connection is in order.
 func answered(err error) bool {
@@ -197,60 +200,71 @@ type copyReader struct {
 	tg      *target
 	stamp   stamp
 	changes []changelog.Change
-	buf     []byte
-	sent    int // of buf
+	rest    []byte // what did not fit
+	most    int    // bytes of the largest row so far
 	ended   bool
 	err     error // a row cannot be made
 }
 
-const copyChunk = 64 << 10
-
 func (a *applier) copyOf(tg *target, changes []changelog.Change) *copyReader {
-	return &copyReader{tg: tg, stamp: a.stamp, changes: changes, buf: append(make([]byte, 0, copyChunk+copyChunk/4), copyHeader...)}
+	return &copyReader{tg: tg, stamp: a.stamp, changes: changes, rest: []byte(copyHeader)}
 }
 
 // stop lets go of the changes.
 func (r *copyReader) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.changes, r.buf, r.sent, r.ended = nil, nil, 0, true
+	r.changes, r.rest, r.ended = nil, nil, true
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. Rows are made where they are sent from.
 func (r *copyReader) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sent == len(r.buf) {
-		r.buf, r.sent = r.buf[:0], 0
-		if r.ended {
-			return 0, io.EOF
-		}
-		if r.err = r.more(); r.err != nil {
-			return 0, r.err
-		}
+	n := copy(p, r.rest)
+	if r.rest = r.rest[n:]; len(r.rest) > 0 {
+		return n, nil
 	}
-	n := copy(p, r.buf[r.sent:])
-	r.sent += n
-	return n, nil
+	if r.ended {
+		if n > 0 {
+			return n, nil
+		}
+		return 0, io.EOF
+	}
+	var buf []byte
+	if buf, r.err = r.more(p[:n:len(p)]); r.err != nil {
+		return 0, r.err
+	}
+	if cap(buf) != len(p) { // it grew out of p
+		n = copy(p, buf)
+		r.rest = buf[n:]
+		return n, nil
+	}
+	return len(buf), nil
 }
 
-// more makes a chunk of rows. A row is the number of its fields, and each field its length and its value (SQL command COPY, "Tuples").
-func (r *copyReader) more() error {
-	for len(r.buf) < copyChunk {
-		if len(r.changes) == 0 {
-			r.buf = binary.BigEndian.AppendUint16(r.buf, math.MaxUint16) // the trailer
-			r.ended = true
-			return nil
+// more appends rows as long as they are likely to fit into dst. A row is the number of its fields, and each field its length and its value
+// (SQL command COPY, "Tuples").
+func (r *copyReader) more(dst []byte) ([]byte, error) {
+	for room := cap(dst); len(r.changes) > 0; {
+		if start := len(dst); start > 0 && room-start < r.most {
+			return dst, nil
 		}
 		c := &r.changes[0]
 		r.changes = r.changes[1:]
-		r.buf = binary.BigEndian.AppendUint16(r.buf, uint16(len(r.tg.columns)))
+		start := len(dst)
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(r.tg.columns)))
 		for i := range r.tg.columns {
 			var err error
-			if r.buf, err = r.tg.columns[i].putOf(r.buf, c, &r.stamp); err != nil {
-				return err
+			if dst, err = r.tg.columns[i].putOf(dst, c, &r.stamp); err != nil {
+				return nil, err
 			}
 		}
+		r.most = max(r.most, len(dst)-start)
+		if cap(dst) != room {
+			return dst, nil
+		}
 	}
-	return nil
+	r.ended = true
+	return binary.BigEndian.AppendUint16(dst, math.MaxUint16), nil // the trailer
 }

@@ -260,11 +260,19 @@ func TestSave_LateCommit(t *testing.T) {
 			if err := errors.Join(a.writeTo(10), a.prepare()); err != nil {
 				t.Fatal(err)
 			}
-			w.onCommit(holdBack)
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			w.mu.Lock()
+			w.fault = func(_ int, message []byte) fault {
+				if !isCommit(message) {
+					return none
+				}
+				cancel() // the sender gives up once it is on its way
+				return holdBack
+			}
+			w.mu.Unlock()
 			err := a.store().Save(ctx, a.claim.Generation, a.checkpoint())
-			if sink.ClassOf(err) != sink.ErrUncertain || !errors.Is(err, context.DeadlineExceeded) {
+			if sink.ClassOf(err) != sink.ErrUncertain || !errors.Is(err, context.Canceled) {
 				t.Fatalf("Save: %v", err)
 			}
 			if by == "End" {
@@ -383,20 +391,22 @@ func TestAcquire_MayNotTerminate(t *testing.T) {
 	e.exec("GRANT ALL ON ALL TABLES IN SCHEMA " + e.schema + " TO " + role)
 	e.exec("GRANT ALL ON ALL TABLES IN SCHEMA " + e.own + " TO " + role)
 	o := e.options()
-	o.LockTimeout = 100 * time.Millisecond
-	c, err := e.lane(e.pool(func(c *pgxpool.Config) { c.ConnConfig.User = role }), "", o, tb)
-	if err != nil {
-		t.Fatal(err)
+	o.LockTimeout = 500 * time.Millisecond
+	b := e.patientLane(e.pool(func(c *pgxpool.Config) { c.ConnConfig.User = role }), o, tb)
+	err := b.tryAcquire()
+	for ended(err) {
+		err = b.tryAcquire()
 	}
-	b := &writer{t: t, ctx: t.Context(), c: c, table: tb}
-	err = b.tryAcquire()
 	if sink.ClassOf(err) != sink.ErrTransient || !strings.Contains(err.Error(), "pg_signal_backend") || !strings.Contains(err.Error(), "42501") {
 		t.Errorf("Acquire: %v", err)
 	}
 	a.finish() // it was not disturbed
-	b.acquire()
-	if b.from != 3 {
-		t.Errorf("acquired at %d", b.from)
+	err = b.tryAcquire()
+	for sink.ClassOf(err) == sink.ErrTransient {
+		err = b.tryAcquire()
+	}
+	if err != nil || b.from != 3 {
+		t.Errorf("acquired at %d: %v", b.from, err)
 	}
 }
 
@@ -467,11 +477,9 @@ func TestLane_IdleTimeout(t *testing.T) {
 	e := newEnv(t)
 	tb := e.keyed()
 	o := e.options()
-	o.IdleTimeout = 20 * time.Millisecond
+	o.IdleTimeout = 200 * time.Millisecond
 	a := e.writer(e.pool(nil), o, tb)
-	if err := a.writeTo(5); err != nil {
-		t.Fatal(err)
-	}
+	a.start(5)
 	e.untilUnlocked("kv")
 	if err := a.prepare(); sink.ClassOf(err) != sink.ErrTransient {
 		t.Errorf("Prepare: %v", err)

@@ -9,7 +9,8 @@
 //
 // Where somebody else decides (a store in another system, an outer engine, a second sink that is its own store), [Options].Mode is Prepared
 // or Staged. Both leave receipts, which any process can commit or abort. Without a store of the user's they offer one in the tables beside
-// the rows; [NewStore] makes the same for other sinks. A bridge may change its mode with a restart.
+// the rows; [NewStore] makes the same for other sinks. A bridge may change its mode with a restart. Mode Auto is the one of the three that the server and the
+// bridge allow, looked at by each start.
 //
 //	mode           waits for the decision as      needs                                     costs
 //	InTransaction  an open transaction            to be the store of its lane               nothing

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/postgres"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -153,7 +155,7 @@ func (e *env) direct(change func(*pgxpool.Config)) *pgxpool.Pool {
 
 func (e *env) exec(sql string, args ...any) {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if _, err := e.admin.Exec(ctx, sql, args...); err != nil {
 		e.t.Fatalf("%s: %v", sql, err)
@@ -344,6 +346,82 @@ func (w *writer) put(changes ...changelog.Change) {
 		w.t.Fatal(err)
 	}
 	w.finish()
+}
+
+// patientLane is lane where the server gives a transaction so little time that a busy machine may exceed it: then it is done again.
+func (e *env) patientLane(p *pgxpool.Pool, o *postgres.Options, t *changelog.Table) *writer {
+	e.t.Helper()
+	c, err := e.lane(p, "", o, t)
+	for sink.ClassOf(err) == sink.ErrTransient {
+		c, err = e.lane(p, "", o, t)
+	}
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { c.Close(context.Background()) })
+	return &writer{t: e.t, ctx: e.t.Context(), c: c, table: t}
+}
+
+// patientWriter is writer, as patientLane is lane.
+func (e *env) patientWriter(p *pgxpool.Pool, o *postgres.Options, t *changelog.Table) *writer {
+	e.t.Helper()
+	w := e.patientLane(p, o, t)
+	w.acquireAgain()
+	return w
+}
+
+// ended reports that the server ended a transaction that had its time, or the session while it had nothing to do for as long.
+func ended(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && (pe.Code == "25P03" || pe.Code == "25P04")
+}
+
+// start begins a transaction that holds the history up to offset end, whatever time the server gives it: one that it ended is begun again.
+func (w *writer) start(end int64) {
+	w.t.Helper()
+	for err := w.writeTo(end); err != nil; err = w.writeTo(end) {
+		w.doAgain(err)
+	}
+}
+
+// carry saves the history up to offset end, over and over where the server ends the transaction before that.
+func (w *writer) carry(end int64) {
+	w.t.Helper()
+	for w.from < end {
+		w.at = w.from
+		err := w.writeTo(end)
+		if err == nil {
+			err = w.prepare()
+		}
+		if err == nil {
+			err = w.save()
+		}
+		if err != nil {
+			w.doAgain(err)
+		}
+	}
+}
+
+// doAgain goes back to what is saved after an error that allows it.
+func (w *writer) doAgain(err error) {
+	w.t.Helper()
+	if c := sink.ClassOf(err); c != sink.ErrTransient && c != sink.ErrUncertain {
+		w.t.Fatal(err)
+	}
+	w.c.Discard(w.ctx)
+	w.acquireAgain()
+}
+
+// acquireAgain acquires, over and over where that can be done again.
+func (w *writer) acquireAgain() {
+	w.t.Helper()
+	err := w.tryAcquire()
+	for sink.ClassOf(err) == sink.ErrTransient {
+		err = w.tryAcquire()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func num(n int64) changelog.Value  { return changelog.IntValue(n) }

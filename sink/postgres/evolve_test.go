@@ -132,23 +132,30 @@ func TestEvolve_TableInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { reader.Rollback(context.Background()) })
 	if _, err := reader.Exec(t.Context(), "SELECT * FROM kv"); err != nil {
 		t.Fatal(err)
 	}
 	o := e.options()
-	o.Evolve, o.LockTimeout = true, 50*time.Millisecond
-	w := e.writer(e.pool(nil), o, wider(t))
+	o.Evolve, o.LockTimeout = true, time.Second
+	w := e.patientWriter(e.pool(nil), o, wider(t))
 	row := []changelog.Value{num(1), str("a"), null, null, null, null, changelog.BoolValue(true)}
 	err = w.write(w.change(changelog.Insert, row...))
+	for ended(err) {
+		w.doAgain(err)
+		err = w.write(w.change(changelog.Insert, row...))
+	}
 	if sink.ClassOf(err) != sink.ErrTransient || !strings.Contains(err.Error(), "ADD COLUMN IF NOT EXISTS") {
 		t.Errorf("Write: %v", err)
 	}
 	if err := reader.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.c.Discard(t.Context())
-	w.acquire()
-	w.put(w.change(changelog.Insert, row...))
+	for err != nil { // the reader's lock is gone; on a busy machine a wait for something else may take as long
+		w.doAgain(err)
+		err = w.write(w.change(changelog.Insert, row...))
+	}
+	w.finish()
 	if got := e.one(`SELECT "On" FROM kv`); got != "true" {
 		t.Errorf("%s", got)
 	}

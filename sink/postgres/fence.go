@@ -153,22 +153,20 @@ const (
 // fence ends the generations of the claim and makes the row of its own.
 func (c *committer) fence(ctx context.Context, claim sink.Claim) error {
 	deadline := time.Now().Add(c.s.o.LockTimeout)
+	var told int64
 	for wait := fenceWaitFirst; ; wait = min(2*wait, fenceWaitMost) {
 		err := c.s.tryFence(ctx, c.writer(claim.Generation.ID), endedIDs(claim), targetNames(c.targets), wait)
 		if code := state(err); code != "55P03" && code != "40P01" {
 			return err
 		}
-		denied, clearErr := c.s.clear(ctx, c.db, c.lane.Bridge, c.lane.Sink, endedIDs(claim))
+		n, denied, clearErr := c.s.clear(ctx, c.db, c.lane.Bridge, c.lane.Sink, endedIDs(claim))
 		if clearErr != nil {
 			return clearErr
 		}
+		told += n
 		if time.Now().After(deadline) {
-			why := "it did not end in time although it was told to"
-			if denied != nil {
-				why = fmt.Sprintf("this role may not end it (%v): GRANT pg_signal_backend TO the role, or run all processes of a bridge under one role", tell(denied))
-			}
 			return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("an ended generation still has a transaction open after %v, and %s. It ends by itself after Options.IdleTimeout, "+
-				"or Options.TransactionTimeout from Postgres 17 on", c.s.o.LockTimeout, why)}
+				"or Options.TransactionTimeout from Postgres 17 on", c.s.o.LockTimeout, notEnded(told, denied))}
 		}
 	}
 }
@@ -252,10 +250,10 @@ func (s *Sink) fenceIn(ctx context.Context, t *transaction, w writer, ended []in
 
 // clear takes away what holds the rows of ended generations: transactions that are open, and prepared ones. denied is the server's refusal
 // to end a server process, after which the rest is still looked at.
-func (s *Sink) clear(ctx context.Context, db uint32, bridge, sinkName string, ended []int64) (denied, err error) {
+func (s *Sink) clear(ctx context.Context, db uint32, bridge, sinkName string, ended []int64) (told int64, denied, err error) {
 	t, err := s.beginStore(ctx, "")
 	if err != nil {
-		return nil, lift(err)
+		return 0, nil, lift(err)
 	}
 	rows, err := t.Query(ctx, `SELECT g FROM unnest($3::int8[]) AS g WHERE EXISTS (SELECT FROM `+s.store.fence+` f WHERE f.bridge = $1 AND f.sink = $2 AND f.generation = g AND NOT f.ended)`,
 		bridge, sinkName, ended)
@@ -267,15 +265,17 @@ func (s *Sink) clear(ctx context.Context, db uint32, bridge, sinkName string, en
 		if err != nil || denied != nil {
 			break
 		}
-		denied, err = terminate(ctx, t, s.writing(writer{bridge, sinkName, sink.GenerationID(g)}))
+		var n int64
+		n, denied, err = terminate(ctx, t, s.writing(writer{bridge, sinkName, sink.GenerationID(g)}))
+		told += n
 	}
 	t.rollback(ctx) // it changed nothing
 	if err != nil {
-		return nil, lift(err)
+		return told, nil, lift(err)
 	}
 	left, err := s.preparedBy(ctx, db, bridge, sinkName)
 	if err != nil {
-		return nil, lift(err)
+		return told, nil, lift(err)
 	}
 	for _, p := range left {
 		for _, g := range alive {
@@ -283,11 +283,11 @@ func (s *Sink) clear(ctx context.Context, db uint32, bridge, sinkName string, en
 				continue
 			}
 			if err := s.rollbackPrepared(ctx, p.gid); err != nil {
-				return nil, err
+				return told, nil, err
 			}
 		}
 	}
-	return denied, nil
+	return told, denied, nil
 }
 
 // sweep takes away what ended generations of the sink left, of whichever claim they were. All that was decided of a generation was committed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -17,6 +18,7 @@ import (
 func harness(e *env) sinktest.Harness {
 	return sinktest.Harness{
 		InTransaction: true,
+		Timeout:       5 * time.Minute, // of a machine that does much else
 		Reset: func(ctx context.Context, t *changelog.Table) error {
 			key := ""
 			if len(t.Schema.Key) > 0 {

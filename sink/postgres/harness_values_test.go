@@ -205,6 +205,7 @@ func harnessLetters(ctx context.Context, e *env) ([]sink.DeadLetter, error) {
 func harnessLeftovers(ctx context.Context, e *env) ([]string, error) {
 	rows, err := e.admin.Query(ctx, `SELECT 'session ' || l.pid || ' locks ' || c.relname FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
 		JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_stat_activity a ON a.pid = l.pid AND a.backend_type = 'client backend' -- and no autovacuum
 		WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND n.nspname IN ($1, $2)
 		UNION ALL SELECT 'prepared transaction ' || gid FROM pg_prepared_xacts WHERE gid LIKE '%' || $3 || '%'
 		UNION ALL SELECT 'temporary table ' || c.relname FROM pg_class c WHERE c.relpersistence = 't' AND c.relname LIKE '%sinktest%'`, e.schema, e.own, sinktest.Bridge)

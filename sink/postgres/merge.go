@@ -24,12 +24,8 @@ const (
 
 const scratch = "pg_temp.flinksink_merge"
 
-// merging is the upsert by way of a temporary table.
-type merging struct {
-	create string
-	copy   string
-	insert string // with all that ends it
-}
+// merging is the upsert by way of a temporary table: a query string that takes the rows by COPY and writes them, and one that ends it.
+type merging struct{ write, end string }
 
 // mergeSQL is nil where rows would need a cast, as copySQL is "".
 func (tg *target) mergeSQL(all []int) *merging {
@@ -47,9 +43,9 @@ func (tg *target) mergeSQL(all []int) *merging {
 	// Rows come out of a temporary table in the order in which they were put there (heapam.c: only a table of shared buffers is read from the middle), which is
 	// that of their keys.
 	return &merging{
-		create: "SAVEPOINT copying; CREATE TEMPORARY TABLE flinksink_merge (" + strings.Join(columns, ", ") + ") ON COMMIT DROP",
-		copy:   "COPY " + scratch + " (" + strings.Join(names, ", ") + ") FROM STDIN (FORMAT binary)",
-		insert: tg.insertSQL(all, scratch+" AS s") + tg.onConflict(all) + "; DROP TABLE " + scratch + "; RELEASE SAVEPOINT copying",
+		write: "SAVEPOINT copying; CREATE TEMPORARY TABLE flinksink_merge (" + strings.Join(columns, ", ") + ") ON COMMIT DROP; " +
+			"COPY " + scratch + " (" + strings.Join(names, ", ") + ") FROM STDIN (FORMAT binary); " + tg.insertSQL(all, scratch+" AS s") + tg.onConflict(all),
+		end: "DROP TABLE " + scratch + "; RELEASE SAVEPOINT copying",
 	}
 }
 
@@ -104,10 +100,10 @@ func (a *applier) waysOf(t *transaction, tg *target, w work) *ways {
 	if a.ways == nil {
 		a.ways = make(map[string]*ways)
 	}
-	x := a.ways[w.st.merge.insert]
+	x := a.ways[w.st.merge.write]
 	if x == nil {
 		x = new(ways)
-		a.ways[w.st.merge.insert] = x
+		a.ways[w.st.merge.write] = x
 	}
 	return x
 }
@@ -116,7 +112,7 @@ func (a *applier) waysOf(t *transaction, tg *target, w work) *ways {
 func (a *applier) upsert(ctx context.Context, t *transaction, tg *target, w work) error {
 	x := a.waysOf(t, tg, w)
 	if x == nil {
-		return a.run(ctx, t, tg, w.st, w.changes)
+		return a.upsertAll(ctx, t, tg, w.st, w.changes)
 	}
 	began := time.Now()
 	if x.merge() {
@@ -130,7 +126,7 @@ func (a *applier) upsert(ctx context.Context, t *transaction, tg *target, w work
 		x.merged.last = 0
 		began = time.Now()
 	}
-	if err := a.run(ctx, t, tg, w.st, w.changes); err != nil {
+	if err := a.upsertAll(ctx, t, tg, w.st, w.changes); err != nil {
 		return err
 	}
 	x.plain.measured(time.Since(began), len(w.changes))
@@ -144,27 +140,20 @@ func (a *applier) merge(ctx context.Context, t *transaction, tg *target, w work,
 		return false, err
 	}
 	conn := t.Conn().PgConn()
-	r := a.copyOf(tg, w.changes)
-	err = conn.Exec(ctx, w.st.merge.create).Close()
-	if err == nil {
-		_, err = conn.CopyFrom(ctx, r, w.st.merge.copy)
-		r.stop()
+	// One message where nobody asks how many rows were written: see copy. The answer tells of the last statement.
+	sql := w.st.merge.write
+	if !w.st.counts {
+		sql += "; " + w.st.merge.end
 	}
-	wrote := int64(0)
-	if err == nil {
-		results := conn.Exec(ctx, w.st.merge.insert)
-		for results.NextResult() {
-			if tag, _ := results.ResultReader().Close(); tag.Insert() {
-				wrote = tag.RowsAffected()
-			}
-		}
-		err = results.Close()
+	r := a.copyOf(tg, w.changes)
+	tag, err := conn.CopyFrom(ctx, r, sql)
+	r.stop()
+	if err == nil && w.st.counts {
+		a.void += max(0, len(w.changes)-int(tag.RowsAffected()))
+		return true, conn.Exec(ctx, w.st.merge.end).Close()
 	}
 	switch {
 	case err == nil:
-		if w.st.counts {
-			a.void += max(0, len(w.changes)-int(wrote))
-		}
 		return true, nil
 	case answered(err) && (r.err != nil || classify(err) == sink.ErrRejected || classify(err) == sink.ErrConfig):
 		x.refused = r.err == nil && classify(err) == sink.ErrConfig

@@ -30,9 +30,15 @@ const (
 	// decided. It needs nothing but tables, so it works behind any pooler, and between Prepare and Commit nothing is locked. What the target
 	// could refuse is tried out before, in the transaction that stages: see the package documentation for what remains.
 	Staged
+
+	// Auto becomes one of the others when a lane starts, by who decides and by what the server was found to have: InTransaction where nobody else decides and
+	// the server has all of it. Else Prepared, if the server is Postgres and an administrator has set max_prepared_transactions to the number of lanes and more;
+	// else Staged. The guarantee is the same in all of them, and [Sink.Guarantee] says which it is, and why. A start may choose another mode than the
+	// one before it: see above. A server on which none of them holds is an ErrConfig, as with any mode; nothing is ever promised less silently.
+	Auto
 )
 
-// String returns "in-transaction", "prepared" or "staged".
+// String returns "in-transaction", "prepared", "staged" or "auto".
 func (m Mode) String() string {
 	switch m {
 	case InTransaction:
@@ -41,18 +47,20 @@ func (m Mode) String() string {
 		return "prepared"
 	case Staged:
 		return "staged"
+	case Auto:
+		return "auto"
 	}
 	return fmt.Sprintf("mode %d", uint8(m))
 }
 
 // ParseMode reads what String returns.
 func ParseMode(text string) (Mode, error) {
-	for m := InTransaction; m <= Staged; m++ {
+	for m := InTransaction; m <= Auto; m++ {
 		if m.String() == text {
 			return m, nil
 		}
 	}
-	return 0, configf("there is no mode %q: it is in-transaction, prepared or staged", text)
+	return 0, configf("there is no mode %q: it is in-transaction, prepared, staged or auto", text)
 }
 
 func (m Mode) guarantee() sink.Guarantee {
@@ -62,6 +70,8 @@ func (m Mode) guarantee() sink.Guarantee {
 		g.How = "PREPARE TRANSACTION, then COMMIT PREPARED, with a marker in the transaction as evidence"
 	case Staged:
 		g.How = "rows in a staging table, merged in one transaction that marks them done"
+	case Auto:
+		g.How = "in the mode that the start chooses: in-transaction where this sink decides and the server has all that it takes, else prepared or staged"
 	default:
 		g.How = "rows and positions in one transaction"
 	}
@@ -80,7 +90,7 @@ func (c *committer) begin(ctx context.Context) (*transaction, error) {
 // beginAside opens a transaction that looks at the same fence, and that will be rolled back.
 func (c *committer) beginAside(ctx context.Context) (*transaction, error) {
 	if c.s.o.Mode == InTransaction {
-		t, err := c.s.beginFor(ctx, c.gen)
+		t, err := c.s.beginFor(ctx, c.gen, "")
 		if err != nil {
 			return nil, err
 		}
@@ -102,14 +112,14 @@ func (c *committer) why(ctx context.Context, err error) error {
 }
 
 // beginFor opens a transaction of a generation. It takes the marker first and then, in a statement of its own that sees all that was
-// committed before, looks whether the generation is still alive: see Acquire.
-func (s *Sink) beginFor(ctx context.Context, gen sink.Generation) (*transaction, error) {
+// committed before, looks whether the generation is still alive: see Acquire. lock is what else that statement does.
+func (s *Sink) beginFor(ctx context.Context, gen sink.Generation, lock string) (*transaction, error) {
 	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", s.marker(gen.Bridge, gen.ID)))
 	if err != nil {
 		return nil, lift(err)
 	}
 	var ended bool
-	err = t.QueryRow(ctx, "SELECT ended FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2", gen.Bridge, int64(gen.ID)).Scan(&ended)
+	err = t.QueryRow(ctx, "SELECT ended FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2"+lock, gen.Bridge, int64(gen.ID)).Scan(&ended)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		err = &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d is not in the store any more", gen.ID)}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// This file writes what Postgres reads as the text of another type: arrays, composite types, hstore, and texts that are to be cast.
+// This file writes what Postgres reads as the text of another type: elements of arrays, composite types, hstore, and texts that are to be cast.
 
 // input returns the encoder of the text from which a type's input function makes the value of a column, an element or an attribute, under every
 // setting of DateStyle and the like.
@@ -41,42 +41,6 @@ func input(src *changelog.Type, to *pgType, r rule) (encoder, error) {
 		}
 		return appendInput(checked[:len(dst)], src, v), nil
 	}, nil
-}
-
-// fitArray writes the text form of a Postgres array, since an array of arrays would be taken apart by unnest down to the elements.
-func fitArray(src *changelog.Type, to *pgType, r rule) (binder, error) {
-	if !isArrayElement(src.Elem) && !(src.Elem.Root == changelog.RootRow && to.elem.kind == 'c') && !(src.Elem.Root == changelog.RootMap && to.elem.hstore) {
-		return binder{}, fmt.Errorf("type %s cannot hold %s: make the column jsonb", to.shown, src)
-	}
-	r.key = false
-	elem, err := input(src.Elem, to.elem, r)
-	if err != nil {
-		return binder{}, fmt.Errorf("elements of %s: %w", to.shown, err)
-	}
-	return binder{pgtype.TextArrayOID, pgtype.TextOID, "::" + to.name, func(dst []byte, v changelog.Value) ([]byte, error) {
-		if v.Kind() != changelog.KindArray {
-			return dst, errKind
-		}
-		dst = append(dst, '{')
-		for i, e := range v.Elems() {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			switch e.Kind() {
-			case changelog.KindNull:
-				dst = append(dst, "NULL"...)
-				continue
-			case changelog.KindUnchanged:
-				return dst, errUnchangedInside
-			}
-			text, err := elem(nil, e)
-			if err != nil {
-				return dst, err
-			}
-			dst = appendQuoted(dst, text, '\\')
-		}
-		return append(dst, '}'), nil
-	}}, nil
 }
 
 // appendQuoted puts text into double quotes, in which a quote is escaped by escape and a backslash by a backslash.

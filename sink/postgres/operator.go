@@ -72,7 +72,14 @@ func (st *Store) fail(op, bridge string, err error) error {
 
 // Acquire implements [sink.Store]. It makes the tables where they are missing.
 func (st *Store) Acquire(ctx context.Context, r sink.AcquireRequest) (sink.Claim, error) {
-	if err := st.s.ready(ctx); err != nil {
+	found, err := st.s.server(ctx)
+	if err == nil {
+		err = found.refuse(Staged) // a store beside the rows needs what that mode needs
+	}
+	if err == nil {
+		err = st.s.ensureStore(ctx)
+	}
+	if err != nil {
 		return sink.Claim{}, st.fail("acquire", r.Bridge, lift(err))
 	}
 	claim, err := st.s.acquireFor(ctx, r)

@@ -31,10 +31,15 @@ func (s *Sink) Check(ctx context.Context, l sink.Lane, fingerprint string) []Fin
 		out = append(out, Finding{what, found, err})
 		return err == nil
 	}
-	version, err := s.server(ctx)
-	if !add("server", fmt.Sprintf("Postgres %d.%d", version/10000, version%10000), err) {
+	on, version, err := s.on(ctx, l)
+	found := fmt.Sprintf("Postgres %d.%d", version/10000, version%10000)
+	if err == nil && s.o.Mode == Auto {
+		found += ", for mode " + on.chosen.last()
+	}
+	if !add("server", found, err) {
 		return out
 	}
+	s = on
 	if s.o.Mode == Prepared {
 		if err := s.mayPrepare(ctx, l.Number+1); err != nil && !add("server", "", err) {
 			return out

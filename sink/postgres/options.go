@@ -16,7 +16,8 @@ import (
 
 // Options are the settings of a [Sink]. nil and the zero value are the defaults.
 type Options struct {
-	// Mode says how rows wait for the decision. Defaults to InTransaction, the fastest, which is its own store.
+	// Mode says how rows wait for the decision. Defaults to InTransaction, the fastest, which is its own store. Auto has each start choose what the server and
+	// the bridge allow.
 	Mode Mode
 
 	// Schema is the Postgres schema of the sink's own tables (format, bridge, generation, position, committable, audit, dead_letter; fence and
@@ -147,7 +148,7 @@ const (
 //
 // All mistakes are reported together, as one ErrConfig. The server is first asked by [Sink.Lane].
 func New(pool *pgxpool.Pool, into string, o *Options) (*Sink, error) {
-	s := &Sink{pool: pool}
+	s := &Sink{pool: pool, chosen: &choices{}}
 	if o != nil {
 		s.o = *o
 		s.o.Columns = maps.Clone(o.Columns)
@@ -173,8 +174,8 @@ func New(pool *pgxpool.Pool, into string, o *Options) (*Sink, error) {
 		s.o.Schema = defaultSchema
 	}
 	bad(checkIdent("Options.Schema", s.o.Schema))
-	if s.o.Mode > Staged {
-		bad(fmt.Errorf("Options.Mode is %d: it is InTransaction, Prepared or Staged", s.o.Mode))
+	if s.o.Mode > Auto {
+		bad(fmt.Errorf("Options.Mode is %d: it is InTransaction, Prepared, Staged or Auto", s.o.Mode))
 	}
 	for _, from := range slices.Sorted(maps.Keys(s.o.Columns)) {
 		if to := s.o.Columns[from]; to != "" {

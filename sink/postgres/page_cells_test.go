@@ -97,13 +97,13 @@ func rowOfPage(t *testing.T, flink string) string {
 // cellOfPage is the name under which the page lists a column type.
 func cellOfPage(pg string) string {
 	switch base, _, _ := strings.Cut(pg, "("); {
-	case strings.HasSuffix(pg, "[]"):
+	case strings.HasSuffix(pg, "]"):
 		return "array"
 	case pg == "mood":
 		return "enum"
 	case pg == "words":
 		return "text"
-	case pg == "point2" || pg == "place":
+	case pg == "point2" || pg == "place" || pg == "chart":
 		return "composite"
 	default:
 		return base

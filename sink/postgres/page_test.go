@@ -63,7 +63,7 @@ var samples = map[string][]string{
 	"TIMESTAMP_LTZ(0) to TIMESTAMP_LTZ(6)": {"TIMESTAMP_LTZ(0)", "TIMESTAMP_LTZ(6)"}, "TIMESTAMP_LTZ(7) to TIMESTAMP_LTZ(9)": {"TIMESTAMP_LTZ(7)", "TIMESTAMP_LTZ(9)"},
 	"INTERVAL YEAR TO MONTH": {"INTERVAL YEAR TO MONTH", "INTERVAL YEAR"}, "INTERVAL DAY TO SECOND": {"INTERVAL DAY TO SECOND(3)", "INTERVAL HOUR"},
 	"ARRAY of scalars": {"ARRAY<INT>", "ARRAY<STRING>", "ARRAY<DECIMAL(10, 2)>", "ARRAY<TIMESTAMP(3)>"}, "ARRAY of ROW": {"ARRAY<ROW<x INT>>"}, "ARRAY of MAP": {"ARRAY<MAP<STRING, INT>>"},
-	"ARRAY of ARRAY": {"ARRAY<ARRAY<INT>>"}, "MAP of scalars": {"MAP<STRING, INT>", "MAP<INT, DATE>"}, "MAP with a nested key or value": {"MAP<STRING, ARRAY<INT>>", "MAP<ROW<a INT>, INT>"},
+	"ARRAY of ARRAY": {"ARRAY<ARRAY<INT>>", "ARRAY<ARRAY<ARRAY<ROW<x INT>>>>"}, "MAP of scalars": {"MAP<STRING, INT>", "MAP<INT, DATE>"}, "MAP with a nested key or value": {"MAP<STRING, ARRAY<INT>>", "MAP<ROW<a INT>, INT>"},
 	"MULTISET": {"MULTISET<STRING>"}, "ROW": {"ROW<x INT>", "ROW<x ROW<x INT>>"},
 }
 
@@ -105,8 +105,11 @@ func columnLike(name string, src *changelog.Type) *pgType {
 	switch name {
 	case "array":
 		typ.elem = &pgType{oid: pgtype.Int4OID, name: "int4", shown: "integer", mod: -1, kind: 'b'}
-		if src.Root == changelog.RootArray {
-			typ.elem = suits(src.Elem)
+		if leaf := src.Elem; src.Root == changelog.RootArray {
+			for leaf.Root == changelog.RootArray { // int[][] is int[] to the server
+				leaf = leaf.Elem
+			}
+			typ.elem = suits(leaf)
 		}
 	case "composite":
 		typ.kind = 'c'

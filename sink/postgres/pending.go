@@ -20,6 +20,7 @@ const (
 	RollBack             // its generation ended without deciding it
 	Forget               // it is decided and proven to be committed, and only the store does not know yet
 	Lost                 // it is decided and proven to be gone: its rows have to be read again
+	Done                 // nothing: it is proven to be committed, and its owner's next checkpoint takes the receipt out of the store
 )
 
 // String returns the plan in a word.
@@ -33,6 +34,8 @@ func (p Plan) String() string {
 		return "forget"
 	case Lost:
 		return "lost"
+	case Done:
+		return "settled"
 	}
 	return "leave"
 }
@@ -54,7 +57,8 @@ type InDoubt struct {
 	receipt *sink.Committable
 }
 
-// Pending lists what is in doubt, of one bridge or, with "", of all, with the plan for each. It changes nothing. What the store does not
+// Pending lists what is in doubt, of one bridge or, with "", of all, with the plan for each, and beside it what only looks so: receipts that are proven to be
+// committed (Done), which every bridge leaves that stops, and generations that may still write. It changes nothing. What the store does not
 // decide about, since the bridge has another store, it can only tell to be left over where a successor has fenced it.
 //
 // It lists what the tables of the store's schema know of. A prepared transaction whose name begins with "flinksink/" and that is not listed
@@ -271,8 +275,8 @@ func (s *Sink) planForDecided(ctx context.Context, d *InDoubt, ended bool) error
 		return err
 	case done && ended:
 		d.Plan, d.Why = Forget, "it is decided, and the mark of its generation proves that it is committed"
-	case done:
-		d.Why = "it is committed, and its owner's next checkpoint says so"
+	case done: // as an orderly stop leaves it
+		d.Plan, d.Why = Done, "it is committed, and the next checkpoint of its generation, or its successor's first, takes the receipt out"
 	default:
 		d.Plan, d.Why = Lost, "it is decided, nothing of it is there, and no mark says that it was committed"
 	}

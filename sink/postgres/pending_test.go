@@ -136,6 +136,33 @@ func TestPending_PlansAndSettle(t *testing.T) {
 	})
 }
 
+// A bridge that stops in good order leaves the receipt of its last checkpoint, which is committed: nothing is in doubt, and nothing to be done.
+func TestPending_OrderlyStop(t *testing.T) {
+	eachMode(t, func(t *testing.T, e *env, m postgres.Mode) {
+		st := e.settler()
+		w := e.writer(e.pool(nil), e.mode(m), e.keyed())
+		if err := w.writeTo(10); err != nil {
+			t.Fatal(err)
+		}
+		w.finish()
+		w.c.Close(t.Context())
+		for _, when := range []string{"after the stop", "after Settle"} {
+			all, err := st.Pending(t.Context(), "bridge")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := plans(t, all), []string{"1.0 generation: leave", "1.1 receipt: settled"}; !slices.Equal(got, want) {
+				t.Errorf("%s: %q, expected %q", when, got, want)
+			}
+			done, err := st.Settle(t.Context(), postgres.SettleOptions{Bridge: "bridge", AcceptLost: true})
+			if err != nil || len(done) != 2 || errors.Join(done[0].Err, done[1].Err) != nil {
+				t.Errorf("%s: %+v, %v", when, done, err)
+			}
+		}
+		e.agrees("after Settle")
+	})
+}
+
 // A bridge whose positions are in another store: only what a successor has fenced can be known to be undecided.
 func TestPending_StoreElsewhere(t *testing.T) {
 	e := newEnv(t)

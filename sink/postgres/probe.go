@@ -19,6 +19,7 @@ type capabilities struct {
 	readOnly bool
 
 	savepoints    bool // ROLLBACK TO SAVEPOINT undoes a part of a transaction
+	callable      bool // the functions of advisory locks can be called, whatever they do
 	advisory      bool // pg_advisory_xact_lock takes a lock, and pg_locks shows who holds it; some servers take it for a no-op
 	terminates    bool // pg_terminate_backend is there
 	readCommitted bool // each statement of a READ COMMITTED transaction sees what was committed before it
@@ -80,6 +81,7 @@ func (c capabilities) problems(mode Mode) (out []string) {
 	lack(c.atomic, "transactions of several statements that write rows"+c.hint())
 	lack(c.readCommitted, "READ COMMITTED, in which each statement sees what was committed before it"+c.hint())
 	lack(c.unnest, "unnest of several arrays")
+	lack(c.callable, "functions of advisory locks (pg_advisory_xact_lock, pg_advisory_xact_lock_shared, pg_try_advisory_xact_lock)")
 	lack(c.catalogue, "functions of the catalogue (to_regclass, row_security_active, pg_partition_tree)")
 	if len(lacks) > 0 {
 		bad("the server (%s) lacks %s: no mode of this sink can work without", c.product, strings.Join(lacks, "; "))
@@ -89,7 +91,7 @@ func (c capabilities) problems(mode Mode) (out []string) {
 		lack(c.advisory, "advisory locks that pg_locks shows")
 		lack(c.terminates, "pg_terminate_backend")
 		bad("the server (%s) lacks %s, by which mode in-transaction keeps an older process from saving: set Options.Mode to Staged, "+
-			"which fences with a locked row, and name a store elsewhere for the positions (Options.Store of the bridge)", c.product, strings.Join(lacks, "; "))
+			"which fences with locked rows (Auto chooses it here)", c.product, strings.Join(lacks, "; "))
 	}
 	if mode == Prepared && c.prepared == 0 {
 		bad("max_prepared_transactions is 0, so mode prepared cannot work: set it to the number of lanes and more and restart the server, or set Options.Mode to Staged")
@@ -110,21 +112,22 @@ func (c capabilities) hint() string {
 	return ""
 }
 
-// server looks at the server as a whole, and returns its version as server_version_num has it.
-func (s *Sink) server(ctx context.Context) (version int, err error) {
+// refuse is problems as one error, nil for none.
+func (c capabilities) refuse(mode Mode) error {
+	if wrong := c.problems(mode); len(wrong) > 0 {
+		return configf("%s", strings.Join(wrong, "\n"))
+	}
+	return nil
+}
+
+// server looks at the server as a whole.
+func (s *Sink) server(ctx context.Context) (capabilities, error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
-		return 0, err
+		return capabilities{}, err
 	}
 	defer conn.Release()
-	c, err := probe(ctx, conn.Conn())
-	if err != nil {
-		return 0, err
-	}
-	if wrong := c.problems(s.o.Mode); len(wrong) > 0 {
-		return 0, configf("%s", strings.Join(wrong, "\n"))
-	}
-	return c.version, nil
+	return probe(ctx, conn.Conn())
 }
 
 // probe finds out what the server can do, and changes nothing. A server that refuses even to be asked has none of it.
@@ -148,7 +151,7 @@ func probe(ctx context.Context, conn *pgx.Conn) (c capabilities, err error) {
 
 // assumeTheRest keeps what could not be looked at from being reported.
 func (c *capabilities) assumeTheRest() {
-	c.savepoints, c.advisory, c.terminates, c.readCommitted, c.atomic, c.unnest, c.catalogue = true, true, true, true, true, true, true
+	c.savepoints, c.callable, c.advisory, c.terminates, c.readCommitted, c.atomic, c.unnest, c.catalogue = true, true, true, true, true, true, true, true
 }
 
 // sessions looks for a pooler. PgBouncer answers the startup message with a number of its own making, where a server gives that of its process.
@@ -194,6 +197,7 @@ func (c *capabilities) trials(key int64) []trial {
 		{&c.atomic, "coalesce(current_setting('hg_experimental_enable_transaction', true), 'on') = 'on'"},
 		{&c.unnest, "(SELECT count(*) = 2 FROM unnest('{1,2}'::int[], '{a,b}'::text[]) WITH ORDINALITY AS u(a, b, ord))"},
 		{&c.catalogue, "to_regclass('pg_catalog.pg_class') IS NOT NULL AND NOT row_security_active('pg_catalog.pg_class'::regclass::oid) AND (SELECT count(*) >= 0 FROM pg_catalog.pg_partition_tree('pg_catalog.pg_class'::regclass))"},
+		{&c.callable, fmt.Sprintf("(SELECT count(*) FROM pg_advisory_xact_lock(%[1]d)) = 1 AND (SELECT count(*) FROM pg_advisory_xact_lock_shared(%[2]d)) = 1 AND pg_try_advisory_xact_lock(%[2]d) IS NOT NULL", key, key^1)},
 		{&c.terminates, "EXISTS (SELECT FROM pg_catalog.pg_proc WHERE proname = 'pg_terminate_backend')"},
 		{&c.advisory, fmt.Sprintf("EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.pid = pg_backend_pid() "+
 			"AND l.classid = %d::bigint::oid AND l.objid = %d::bigint::oid)", int64(uint64(key)>>32), int64(uint64(key)&0xffffffff))},
@@ -203,10 +207,9 @@ func (c *capabilities) trials(key int64) []trial {
 // transactions tries in a transaction, which is rolled back, what every checkpoint is built on.
 func (c *capabilities) transactions(ctx context.Context, conn *pgx.Conn) error {
 	key := lockKey("probe", fmt.Sprint(conn.PgConn().PID()))
-	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", key)
 	trials := c.trials(key)
 	// A server with all of it answers at once.
-	err := tried(ctx, conn, beginProbe+"; SELECT set_config('idle_in_transaction_session_timeout', '10s', true); "+lock, func(tx pgx.Tx) error {
+	err := tried(ctx, conn, beginProbe+"; SELECT set_config('idle_in_transaction_session_timeout', '10s', true)", func(tx pgx.Tx) error {
 		var sql []string
 		var found []any
 		for _, q := range trials {
@@ -228,7 +231,7 @@ func (c *capabilities) transactions(ctx context.Context, conn *pgx.Conn) error {
 		}
 		c.savepoints = true
 		var ignored bool
-		all := append([]trial{{&ignored, "1/0 = 0"}, {&ignored, "(" + lock + ") IS NOT NULL"}}, trials...) // the first is to fail, and has to be undone
+		all := append([]trial{{&ignored, "1/0 = 0"}}, trials...) // the first is to fail, and has to be undone
 		for _, q := range all {
 			*q.found = false
 			var yes bool

@@ -35,7 +35,8 @@ func TestProblems(t *testing.T) {
 		{"a pooler, without names", func(c *capabilities) { c.renames = true }, []Mode{InTransaction, Staged}, nil},
 		{"a pooler that follows names", func(c *capabilities) { c.renames, c.byName, c.follows = true, true, true }, []Mode{InTransaction, Staged}, nil},
 		{"CockroachDB up to 25: advisory locks that do nothing", func(c *capabilities) { c.product, c.version, c.advisory, c.prepared = "CockroachDB", 130000, false, -1 }, []Mode{Prepared, Staged},
-			[]string{"CockroachDB", "advisory locks that pg_locks shows", "Staged", "Options.Store"}},
+			[]string{"CockroachDB", "advisory locks that pg_locks shows", "Options.Mode to Staged"}},
+		{"no functions of advisory locks", func(c *capabilities) { c.advisory, c.callable = false, false }, nil, []string{"functions of advisory locks", "no mode"}},
 		{"CockroachDB without READ COMMITTED", func(c *capabilities) { c.product, c.advisory, c.readCommitted = "CockroachDB", false, false }, nil,
 			[]string{"READ COMMITTED", "sql.txn.read_committed_isolation.enabled", "no mode"}},
 		{"YugabyteDB with its old default", func(c *capabilities) { c.product, c.version, c.readCommitted = "YugabyteDB", 110002, false }, nil, []string{"yb_enable_read_committed_isolation"}},
@@ -177,7 +178,7 @@ func TestProbe_ServerThatLacks(t *testing.T) {
 	}{
 		"nothing":                         {"", func(c *capabilities) {}},
 		"advisory locks that do nothing":  {"CREATE FUNCTION $.pg_advisory_xact_lock" + void, func(c *capabilities) { c.advisory = false }},
-		"advisory locks that fail":        {"CREATE FUNCTION $.pg_advisory_xact_lock(bigint) RETURNS void LANGUAGE plpgsql AS $$BEGIN RAISE 'no'; END$$", func(c *capabilities) { c.advisory = false }},
+		"advisory locks that fail":        {"CREATE FUNCTION $.pg_advisory_xact_lock(bigint) RETURNS void LANGUAGE plpgsql AS $$BEGIN RAISE 'no'; END$$", func(c *capabilities) { c.advisory, c.callable = false, false }},
 		"a catalogue without to_regclass": {"CREATE FUNCTION $.to_regclass(text) RETURNS regclass LANGUAGE plpgsql AS $$BEGIN RAISE 'no'; END$$", func(c *capabilities) { c.catalogue = false }},
 		"another isolation level": {"CREATE FUNCTION $.current_setting(text) RETURNS text LANGUAGE sql AS $$SELECT CASE WHEN $1 = 'transaction_isolation' THEN 'serializable' ELSE pg_catalog.current_setting($1) END$$",
 			func(c *capabilities) { c.readCommitted = false }},

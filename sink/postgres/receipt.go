@@ -57,7 +57,7 @@ func readReceipt(of sink.Committable) (prepared, error) {
 	if err == nil {
 		p.mode, err = ParseMode(p.receipt.Mode)
 	}
-	if err == nil && (p.mode == InTransaction || p.receipt.Bridge == "" || of.Generation <= 0 || of.Checkpoint <= 0 || p.Chunks < 0) {
+	if err == nil && (p.mode == InTransaction || p.mode == Auto || p.receipt.Bridge == "" || of.Generation <= 0 || of.Checkpoint <= 0 || p.Chunks < 0) {
 		err = errors.New("it names no work")
 	}
 	if err == nil && p.mode == Prepared {

@@ -38,7 +38,7 @@ func receiptHarness(e *env, mode postgres.Mode, elsewhere bool) sinktest.Harness
 	h.Connect = func(ctx context.Context, t *changelog.Table) (sinktest.Client, error) {
 		var w wire
 		o := e.options()
-		o.CreateTable, o.Mode, o.LockTimeout = true, mode, 5*time.Second
+		o.CreateTable, o.Mode, o.LockTimeout = true, mode, 30*time.Second
 		p := e.pool(func(c *pgxpool.Config) {
 			w.through(c)
 			c.MaxConns = 2 // a law opens two sinks in one process

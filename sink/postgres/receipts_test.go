@@ -22,7 +22,7 @@ import (
 
 func (e *env) mode(m postgres.Mode) *postgres.Options {
 	o := e.options()
-	o.Mode, o.LockTimeout = m, 5*time.Second
+	o.Mode, o.LockTimeout = m, time.Minute
 	return o
 }
 
@@ -285,7 +285,7 @@ func TestWrite_WhilePreparedWaits(t *testing.T) {
 	tb := e.keyed()
 	e.undo()
 	o := e.mode(postgres.Prepared)
-	o.LockTimeout = 300 * time.Millisecond
+	o.LockTimeout = time.Second
 	a := e.writer(e.pool(nil), o, tb)
 	if err := errors.Join(a.write(a.change(changelog.Insert, num(1), str("a"))), a.prepare()); err != nil {
 		t.Fatal(err)
@@ -320,17 +320,18 @@ func TestPrepare_LateMessage(t *testing.T) {
 		if err := a.writeTo(10); err != nil {
 			t.Fatal(err)
 		}
-		w.mu.Lock()
-		w.fault = func(_ int, message []byte) fault {
-			if isCommit(message) || bytes.Contains(message, []byte("PREPARE TRANSACTION")) {
-				return holdBack
-			}
-			return none
-		}
-		w.mu.Unlock()
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		a.ctx = ctx
+		w.mu.Lock()
+		w.fault = func(_ int, message []byte) fault {
+			if !isCommit(message) && !bytes.Contains(message, []byte("PREPARE TRANSACTION")) {
+				return none
+			}
+			cancel() // the sender gives up once it is on its way
+			return holdBack
+		}
+		w.mu.Unlock()
 		if err := a.prepare(); err == nil || !w.hit {
 			t.Fatalf("Prepare: %v", err)
 		}

@@ -45,11 +45,12 @@ func (c inTransaction) Save(ctx context.Context, gen sink.Generation, cp sink.Ch
 	return nil
 }
 
-// save ends the transaction t, which holds rows or is nil.
+// save ends the transaction t, which holds rows or is nil. Without rows it locks the generation's row from the start: that is the fence where advisory
+// locks do nothing, see silence.
 func (s *Sink) save(ctx context.Context, t *transaction, gen sink.Generation, cp sink.Checkpoint, rows bool) error {
 	if t == nil {
 		var err error
-		if t, err = s.beginFor(ctx, gen); err != nil {
+		if t, err = s.beginFor(ctx, gen, " FOR UPDATE"); err != nil {
 			return err
 		}
 	}

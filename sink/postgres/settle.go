@@ -51,7 +51,7 @@ func (st *Store) Settle(ctx context.Context, o SettleOptions) ([]Settled, error)
 func (st *Store) settle(ctx context.Context, d *InDoubt, o SettleOptions) error {
 	c := &committer{s: st.s, lane: sink.Lane{Bridge: d.Bridge, Sink: d.Sink}}
 	switch d.Plan {
-	case Leave:
+	case Leave, Done:
 		return nil
 	case RollBack:
 		if err := st.note(ctx, d, "roll back", o.Reason); err != nil {

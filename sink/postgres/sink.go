@@ -15,6 +15,8 @@ type Sink struct {
 	into  qualified // zero: the source table's name
 	o     Options
 	store store
+
+	chosen *choices // of mode Auto
 }
 
 var (
@@ -26,8 +28,11 @@ var (
 	_ sink.Superseder       = (*committer)(nil)
 )
 
-// Guarantee states what the mode gives.
+// Guarantee states what the mode gives. Of mode Auto it says, once a lane was made, which mode that is and why.
 func (s *Sink) Guarantee() sink.Guarantee {
+	if s.o.Mode == Auto {
+		return s.chosen.guarantee()
+	}
 	return s.o.Mode.guarantee()
 }
 
@@ -44,7 +49,12 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 	if err := checkBridge(l.Bridge); err != nil {
 		return nil, c.fail("start", sink.ErrConfig, err)
 	}
-	if err := s.ready(ctx); err != nil {
+	s, _, err := s.on(ctx, l)
+	if err != nil {
+		return nil, c.fail("start", undone(err), err)
+	}
+	c.s = s
+	if err := s.ensureStore(ctx); err != nil {
 		return nil, c.fail("start", undone(err), err)
 	}
 	denied, err := s.ensureLetters(ctx)
@@ -78,14 +88,6 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 		return nil, c.fail("start", undone(err), err)
 	}
 	return &receipts{c}, nil
-}
-
-// ready looks at the server as a whole and makes the sink's own tables.
-func (s *Sink) ready(ctx context.Context) error {
-	if _, err := s.server(ctx); err != nil {
-		return err
-	}
-	return s.ensureStore(ctx)
 }
 
 // name is where rows of t go.

@@ -60,6 +60,7 @@ type statement struct {
 	then    string   // with the same parameters, after sql
 	counts  bool     // the rows that it did not write are superseded, and the server's count tells how many it wrote
 	ignores bool     // it does nothing, and its rows are superseded
+	parts   bool     // it may be run over a part of the rows after the other; see upsertAll
 	merge   *merging // the same by way of a temporary table, nil where there is none
 	copy    string   // COPY for rows of which none is there, "" where there is none that does the same
 	missing string   // a query with the parameters of the key columns alone, for the rows that are not in the table; "" when that is no mistake
@@ -88,7 +89,7 @@ func (tg *target) prepare(rules, temporary bool) {
 		tg.insert.sql += tg.onConflictOnce()
 		tg.insert.counts = true
 	}
-	tg.insert.copy = tg.copySQL(rules)
+	tg.insert.copy, tg.insert.parts = tg.copySQL(rules), true
 	if len(tg.keys) == 0 {
 		switch {
 		case tg.ignores:
@@ -99,7 +100,7 @@ func (tg *target) prepare(rules, temporary bool) {
 		return
 	}
 	tg.upsert = tg.statement(all, tg.insertSQL(all, from)+tg.onConflict(all))
-	tg.upsert.copy = tg.insert.copy
+	tg.upsert.copy, tg.upsert.parts = tg.insert.copy, true
 	if temporary {
 		tg.upsert.merge = tg.mergeSQL(all)
 	}
@@ -139,7 +140,7 @@ func (tg *target) partial(columns []int) statement {
 	only, ever := tg.onlyIf(columns, func(n, i int) string { return tg.typed(n, i) })
 	sql := ""
 	if len(set) > 0 && ever {
-		sql = fmt.Sprintf("UPDATE %s AS t SET %s FROM %s WHERE %s", tg.name.SQL(), strings.Join(set, ", "), tg.unnest(columns, ""),
+		sql = fmt.Sprintf("UPDATE %s AS t SET %s FROM %s WHERE %s", tg.name.SQL(), strings.Join(set, ", "), tg.few(columns),
 			strings.Join(append([]string{tg.sameKey(columns)}, only...), " AND "))
 	}
 	st := tg.statement(columns, sql)
@@ -225,7 +226,7 @@ func (tg *target) unnest(columns []int, more string) string {
 
 // few is unnest for a join with the table, by its index: the planner cannot see how long the arrays are, and takes them for short. If it knows of some thousand
 // rows, and the table has some hundred thousand, it reads all of the table once a statement, and writes hashes of it to disk; to look each row up by its key, in the order of the
-// index, takes two thirds of that, and as long in a table of any size.
+// index, takes half to two thirds of that, and as long in a table of any size.
 func (tg *target) few(columns []int) string {
 	var args, names []string
 	for n := range columns {

@@ -168,22 +168,27 @@ func (s *Sink) silence(ctx context.Context, t *transaction, bridge string, gen s
 	key := s.marker(bridge, gen)
 	deadline := time.Now().Add(s.o.LockTimeout)
 	var denied error
+	var told int64
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, silencePause) {
 		var got bool
 		if err := t.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", key).Scan(&got); err != nil {
 			return err
 		}
 		if got {
-			return nil
+			// On a server whose advisory locks do nothing everybody gets the marker. There is no mode InTransaction then, and a Save, which is a transaction of
+			// its own, holds the generation's row from its first statement on: once that is ours, it is over, or it will find its generation ended.
+			_, err := t.Exec(ctx, "SELECT FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2 FOR UPDATE", bridge, int64(gen))
+			return err
 		}
 		if time.Now().After(deadline) {
-			return s.stillThere(gen, owner, denied)
+			return s.stillThere(gen, owner, told, denied)
 		}
 		if denied == nil {
-			var err error
-			if denied, err = terminate(ctx, t, key); err != nil {
+			n, refused, err := terminate(ctx, t, key)
+			if err != nil {
 				return err
 			}
+			told, denied = told+n, refused
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
@@ -191,34 +196,47 @@ func (s *Sink) silence(ctx context.Context, t *transaction, bridge string, gen s
 	}
 }
 
-func (s *Sink) stillThere(gen sink.GenerationID, owner string, denied error) error {
-	why := "it did not end in time although it was told to"
-	if denied != nil {
-		why = fmt.Sprintf("this role may not end it (%v): GRANT pg_signal_backend TO the role, or run all processes of a bridge under one role", tell(denied))
-	}
+func (s *Sink) stillThere(gen sink.GenerationID, owner string, told int64, denied error) error {
+	why := notEnded(told, denied)
 	return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("generation %d (owner %q) still has a transaction open after %v, and %s. It ends by itself after Options.IdleTimeout, "+
 		"or Options.TransactionTimeout from Postgres 17 on",
 		gen, owner, s.o.LockTimeout, why)}
 }
 
-// terminate ends the server processes that hold the marker key. denied is the server's refusal, which leaves t usable.
-func terminate(ctx context.Context, t *transaction, key int64) (denied, err error) {
+// notEnded says why an older transaction is still there, of which so many sessions were told to end.
+func notEnded(told int64, denied error) string {
+	switch {
+	case denied == nil && told == 0:
+		return "this server does not show whose session it is"
+	case denied == nil:
+		return "it did not end in time although it was told to"
+	case state(denied) == "42501":
+		return fmt.Sprintf("this role may not end it (%v): GRANT pg_signal_backend TO the role, or run all processes of a bridge under one role", tell(denied))
+	}
+	return fmt.Sprintf("this server ends no sessions (%v)", tell(denied))
+}
+
+// terminate ends the server processes that hold the marker key, and tells how many. denied is the server's refusal, which leaves t usable.
+func terminate(ctx context.Context, t *transaction, key int64) (told int64, denied, err error) {
 	inner, err := t.Tx.Begin(ctx) // a savepoint: a refusal must not take t with it
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	_, err = inner.Exec(ctx, `SELECT pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks l
+	tag, err := inner.Exec(ctx, `SELECT pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks l
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.pid <> pg_backend_pid()
 		AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
 		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid`, int64(uint64(key)>>32), int64(uint64(key)&0xffffffff))
 	var pe *pgconn.PgError
-	if errors.As(err, &pe) && pe.Code == "42501" {
-		return err, inner.Rollback(ctx)
+	if errors.As(err, &pe) {
+		switch pe.Code {
+		case "42501", "42883", "42P01", "0A000": // no right to; no such function or table; not supported
+			return 0, err, inner.Rollback(ctx)
+		}
 	}
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	return nil, inner.Commit(ctx)
+	return tag.RowsAffected(), nil, inner.Commit(ctx)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -52,7 +52,7 @@ type rule struct {
 //	TIMESTAMP           timestamp (never timestamptz: it would gain a zone)
 //	TIMESTAMP_LTZ       timestamptz (never timestamp: it would lose its)
 //	INTERVAL            interval
-//	ARRAY of scalars    an array whose elements fit; jsonb, json
+//	ARRAY, also of ARRAY  an array whose elements fit, and a rectangular one of several dimensions; jsonb, json
 //	MAP of scalars      hstore; jsonb, json
 //	ROW                 a composite type whose attributes fit its fields; jsonb, json
 //	ARRAY, MAP, MULTISET, ROW  jsonb, json
@@ -175,7 +175,7 @@ func fraction(name, zone string, src *changelog.Type, r rule) string {
 	return fmt.Sprintf("%s(%d)%s", name, p, zone)
 }
 
-// isArrayElement: an array of it can be a Postgres array. A Postgres array of arrays has to be rectangular, Flink's need not.
+// isArrayElement: an array of it is a Postgres array, whatever values it has. An array of arrays is one only where it is rectangular, which Flink's need not be.
 func isArrayElement(t *changelog.Type) bool {
 	switch t.Root {
 	case changelog.RootArray, changelog.RootMap, changelog.RootMultiset, changelog.RootRow:

@@ -196,6 +196,18 @@ var typeCases = []typeCase{
 	{"ARRAY<MAP<STRING, STRING>>", "hstore[]", array(mapOf(str("a"), str("b"))), `{"\"a\"=>\"b\""}`},
 	{"ARRAY<ARRAY<INT>>", "json", array(array(num(1)), null), "[[1],null]"},
 	{"ARRAY<ARRAY<INT>>", "text", array(array(num(1))), "[[1]]"},
+	{"ARRAY<ARRAY<INT>>", "int[][]", array(array(num(1), num(2)), array(null, num(-3))), "{{1,2},{NULL,-3}}"},
+	{"ARRAY<ARRAY<INT>>", "int[]", array(array(num(math.MinInt32))), "{{-2147483648}}"}, // to the server the same type
+	{"ARRAY<ARRAY<INT>>", "int[][]", array(), "{}"},
+	{"ARRAY<ARRAY<INT>>", "bigint[3][3]", array(array(num(1)), array(num(2))), "{{1},{2}}"}, // lengths are not held to
+	{"ARRAY<ARRAY<ARRAY<STRING>>>", "text[][][]", array(array(array(str(`a"b`), str("{}")), array(null, str("NULL"))), array(array(str(""), str(`\`)), array(str(" x,"), str("y")))),
+		`{{{"a\"b","{}"},{NULL,"NULL"}},{{"","\\"},{" x,",y}}}`},
+	{"ARRAY<ARRAY<DECIMAL(10, 2)>>", "numeric(10,2)[][]", array(array(dec("1.50", 10, 2), dec("-0.05", 10, 2))), "{{1.50,-0.05}}"},
+	{"ARRAY<ARRAY<TIMESTAMP_LTZ(6)>>", "timestamptz[][]", array(array(instant(2024, 1, 2, 3, 4000)), array(null)), `{{"2024-01-02 00:00:03.000004+00"},{NULL}}`},
+	{"ARRAY<ARRAY<DOUBLE>>", "double precision[][]", array(array(changelog.DoubleValue(math.Inf(-1)), changelog.DoubleValue(math.NaN()))), "{{-Infinity,NaN}}"},
+	{"ARRAY<ARRAY<ROW<x INT, y STRING>>>", "point2[][]", array(array(rowOf(num(1), str("a,b")), null)), `{{"(1,\"a,b\")",NULL}}`},
+	{"ARRAY<ARRAY<MAP<STRING, STRING>>>", "hstore[][]", array(array(mapOf(str("a"), str("b")))), `{{"\"a\"=>\"b\""}}`},
+	{"ROW<grid ARRAY<ARRAY<INT>>>", "chart", rowOf(array(array(num(1), num(2)), array(num(3), num(4)))), `("{{1,2},{3,4}}")`},
 	{"MAP<STRING, INT>", "text", mapOf(str("a"), num(1)), `{"a":1}`},
 	{"MAP<STRING, STRING>", "hstore", mapOf(str(`a"\ =>`), str(""), str("b"), null), `"b"=>NULL, "a\"\\ =>"=>""`},
 	{"MAP<INT, DECIMAL(10, 2)>", "hstore", mapOf(num(7), dec("1.50", 10, 2)), `"7"=>"1.50"`},

@@ -72,6 +72,10 @@ func (v *view) open(ctx context.Context) error {
 	}
 	var err error
 	if v.targets, err = v.s.check(ctx, []*changelog.Table{t}); err != nil {
+		var missing *missingTable
+		if errors.As(err, &missing) {
+			return configf("table %s: there is nothing to compare: name the table that the bridge writes into, with its schema", missing.what)
+		}
 		return err
 	}
 	for _, tg := range v.targets {

@@ -35,7 +35,8 @@ func TestView_OtherTable(t *testing.T) {
 	e.exec("CREATE TABLE other (k bigint PRIMARY KEY, v text); INSERT INTO other VALUES (1, 'precious')")
 	w := e.writer(e.pool(nil), e.options(), kv)
 	w.put(w.change(changelog.Insert, num(2), str("a")))
-	for into, want := range map[string]string{"": "", "kv": "", "other": `writes into "` + e.schema + `"."kv", and not into "` + e.schema + `"."other"`} {
+	for into, want := range map[string]string{"": "", "kv": "", "other": `writes into "` + e.schema + `"."kv", and not into "` + e.schema + `"."other"`,
+		"nowhere": `"nowhere" does not exist: there is nothing to compare: name the table`} {
 		s, err := postgres.New(e.pool(nil), into, e.options())
 		if err != nil {
 			t.Fatal(err)

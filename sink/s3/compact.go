@@ -52,6 +52,17 @@ type CompactResult struct {
 	Written int   // files that have them now
 	Rows    int64
 	Deleted int // files that earlier calls had replaced
+	Left    CompactLeft
+}
+
+// CompactLeft says what a call looked at and left as it was, up to where it had found MaxFiles.
+type CompactLeft struct {
+	Checkpoints int            // and entries of earlier calls, that were looked into
+	Young       int            // checkpoints that were not, because of OlderThan
+	Large       int            // files of more than half of FileBytes
+	Alone       int            // small files without another of their table, folder and compression
+	Unlike      int            // small files whose columns differ from their neighbours'
+	Others      map[string]int // files of other formats, by the end of their names, as in ".parquet" or ".jsonl.gz"
 }
 
 const (
@@ -176,6 +187,9 @@ func (k *compactor) merge(ctx context.Context, p *plan) error {
 			err = w.finish()
 		} else {
 			w.abort()
+		}
+		if errors.Is(err, ErrUnlike) {
+			k.result.Left.Unlike += len(g.files)
 		}
 		if errors.Is(err, ErrUnlike) || err == nil && len(merged) == 0 {
 			p.made = p.made[:len(p.made)-1]

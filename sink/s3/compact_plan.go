@@ -39,11 +39,19 @@ func (k *compactor) plan(ctx context.Context, log *compactions) (*plan, error) {
 	var sources []source
 	small := map[[3]string]int{}
 	count := 0
+	left := &k.result.Left
+	*left = CompactLeft{Others: map[string]int{}}
 	take := func(s source) {
+		left.Checkpoints++
 		for _, f := range s.files {
-			if id, ok := k.small(f); ok {
+			switch id, ok := k.small(f); {
+			case ok:
 				small[id]++
 				count++
+			case !strings.HasSuffix(f.Key, id[2]):
+				left.Others[endOf(f.Key)]++
+			default:
+				left.Large++
 			}
 		}
 		sources = append(sources, s)
@@ -56,7 +64,11 @@ func (k *compactor) plan(ctx context.Context, log *compactions) (*plan, error) {
 	err := k.b.listAll(ctx, path.Join(k.dir, manifestFolder)+"/", "", func(key string, at time.Time) error {
 		_, _, file, ok := ownKey(k.prefix, key)
 		name, json := strings.CutSuffix(file, ".json")
-		if !ok || !json || log.replaced[name] || k.o.OlderThan >= 0 && !before(at, young) {
+		if !ok || !json || log.replaced[name] {
+			return nil
+		}
+		if k.o.OlderThan >= 0 && !before(at, young) {
+			left.Young++
 			return nil
 		}
 		body, _, ok, err := k.b.get(ctx, key)
@@ -76,6 +88,11 @@ func (k *compactor) plan(ctx context.Context, log *compactions) (*plan, error) {
 	if err != nil && err != enough {
 		return nil, err
 	}
+	for _, n := range small {
+		if n == 1 {
+			left.Alone++
+		}
+	}
 	return k.group(log, sources, small), nil
 }
 
@@ -87,6 +104,12 @@ func (k *compactor) small(f ManifestFile) (id [3]string, ok bool) {
 		extension += c.extension()
 	}
 	return [3]string{f.Table, k.folder(f), extension}, f.Size <= k.o.FileBytes/2 && strings.HasSuffix(base, extension)
+}
+
+// endOf is what a file's name says of its format and its compression.
+func endOf(key string) string {
+	c := compressionOf(key).extension()
+	return path.Ext(strings.TrimSuffix(key, c)) + c
 }
 
 func (k *compactor) folder(f ManifestFile) string {

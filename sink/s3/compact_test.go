@@ -122,7 +122,7 @@ func TestCompact(t *testing.T) {
 				t.Fatalf("compression %d, again: %+v, %v", c, r, err)
 			}
 			e.sees(17, "merged twice")
-			if r, err := e.compact(compactNow()); err != nil || r != (s3.CompactResult{}) {
+			if r, err := e.compact(compactNow()); err != nil || r.Number+int64(r.Deleted) != 0 || r.Left.Alone != 1 {
 				t.Errorf("nothing to merge: %+v, %v", r, err)
 			}
 			o := compactNow()
@@ -139,7 +139,7 @@ func TestCompact(t *testing.T) {
 			if n := len(e.keys("lake/_flinksink/bridge/lake/compacted/")); n != 1 {
 				t.Errorf("%d merged files are there", n)
 			}
-			if r, err := e.compact(o); err != nil || r != (s3.CompactResult{}) {
+			if r, err := e.compact(o); err != nil || r.Number+int64(r.Deleted) != 0 {
 				t.Errorf("nothing to do: %+v, %v", r, err)
 			}
 			if _, err := e.seen(&s3.ReaderOptions{Original: true}); sink.ClassOf(err) != sink.ErrLost {
@@ -161,13 +161,18 @@ func TestCompact_WhatStays(t *testing.T) {
 	}
 	young := compactNow()
 	young.OlderThan = 0
-	if r, err := e.compact(young); err != nil || r.Number != 0 {
+	if r, err := e.compact(young); err != nil || r.Number != 0 || r.Left.Young != 3 || r.Left.Checkpoints != 0 {
 		t.Errorf("young checkpoints: %+v, %v", r, err)
 	}
 	other := compactNow()
 	other.Format = s3.Lines(csv.Format{}, nil)
-	if r, err := e.compact(other); err != nil || r.Number != 0 {
+	if r, err := e.compact(other); err != nil || r.Number != 0 || len(r.Left.Others) != 1 || r.Left.Others[".jsonl"] != 6 || r.Left.Checkpoints != 3 {
 		t.Errorf("another format: %+v, %v", r, err)
+	}
+	large := compactNow()
+	large.FileBytes = 2
+	if r, err := e.compact(large); err != nil || r.Number != 0 || r.Left.Large != 6 || len(r.Left.Others) != 0 {
+		t.Errorf("large files: %+v, %v", r, err)
 	}
 	if r, err := e.compact(compactNow()); err != nil || r.Written != 2 {
 		t.Fatalf("%+v, %v", r, err)

@@ -6,7 +6,8 @@
 // A lane writes one file at a time for each folder, of a [Format]: JSON lines by default, CSV and raw by [Lines], Parquet and Avro by the packages below
 // this one. In mode [Multipart] a file is an upload whose parts go to the server as changes arrive; Prepare sends what is left, and Commit
 // completes the upload. In mode [Rename] it is an object under _staging/, which Commit copies to its name. Every checkpoint ends all files, so their
-// size follows the bridge's checkpoint interval: minutes rather than seconds for a lake.
+// size follows the bridge's checkpoint interval. A bridge that writes files alone has one of five minutes unless its options say otherwise, whatever passes
+// meanwhile ([sink.Pacer]); beside other sinks the interval is theirs, so give a lake a bridge of its own, or merge its files ([Compact]).
 //
 //	PREFIX/TABLE/[COLUMN=VALUE/...]BRIDGE.SINK.p0-7.gGENERATION.cCHECKPOINT.SEQUENCE.RANDOM.jsonl.gz
 //	PREFIX/_flinksink/...   fences, long receipts, manifests, dead letters, merged files, stored checkpoints

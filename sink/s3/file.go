@@ -30,10 +30,11 @@ type file struct {
 	rows   int64
 	size   int64
 	hash   hash.Hash
-	format FileWriter
-	press  *press // nil: no compression
-	part   []byte // bytes that are not yet sent
-	upload string // id; "": none was begun
+	format FileWriter // nil: the file was ended
+	press  *press     // nil: no compression
+	full   [][]byte   // parts that are not yet sent: a format may write many at once, a row group
+	part   []byte     // the one that is not full
+	upload string     // id; "": none was begun
 
 	mu    sync.Mutex // guards parts, etag and err, which requests under way set
 	parts []partReceipt
@@ -97,19 +98,34 @@ func (f *bytesOf) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// add appends to the part. append alone would double the memory of a part that is nearly full; a file that has sent one will mostly fill the next.
+// add cuts bytes into parts. append alone would double the memory of a part that is nearly full; a file that has a full one will mostly fill the next. The last
+// part that a file may have takes what is left, so that nothing is cut off.
 func (f *file) add(b []byte) {
-	if need := len(f.part) + len(b); need > cap(f.part) {
-		whole := f.c.s.o.PartSize + f.c.s.o.PartSize/16
-		if f.upload == "" {
-			whole = min(2*need, whole)
-		}
-		grown := make([]byte, len(f.part), max(need, whole))
-		copy(grown, f.part)
-		f.part = grown
-	}
-	f.part = append(f.part, b...)
 	f.size += int64(len(b))
+	whole := f.c.s.o.PartSize
+	for len(b) > 0 {
+		n, last := min(len(b), whole-len(f.part)), len(f.parts)+len(f.full) >= f.c.s.maxParts-1
+		if last {
+			n = len(b)
+		}
+		if need := len(f.part) + n; need > cap(f.part) {
+			size := whole
+			switch {
+			case need > whole:
+				size = 2 * need
+			case f.upload == "" && len(f.full) == 0:
+				size = min(2*need, whole)
+			}
+			grown := make([]byte, len(f.part), size)
+			copy(grown, f.part)
+			f.part = grown
+		}
+		f.part = append(f.part, b[:n]...)
+		if b = b[n:]; !last && len(f.part) == whole {
+			f.full = append(f.full, f.part)
+			f.part = nil
+		}
+	}
 }
 
 func (f *file) row(c *changelog.Change) error {
@@ -123,10 +139,8 @@ func (c *committer) after(ctx context.Context, f *file) error {
 	if f.press != nil && f.press.some {
 		f.press.take(f.add)
 	}
-	if len(f.part) >= o.PartSize {
-		if err := f.send(ctx); err != nil {
-			return err
-		}
+	if err := f.send(ctx); err != nil {
+		return err
 	}
 	if f.size >= o.MaxFileBytes || o.MaxFileRows > 0 && f.rows >= o.MaxFileRows || len(f.parts) >= c.s.maxParts-1 {
 		for i := range c.open {
@@ -146,6 +160,7 @@ func (c *committer) end(ctx context.Context, i int) error {
 	if err := f.format.Close(); err != nil {
 		return err
 	}
+	f.format = nil // it may hold the buffers of a row group, and a checkpoint may have many files
 	if f.press != nil {
 		if err := f.press.Close(); err != nil {
 			return err
@@ -153,8 +168,12 @@ func (c *committer) end(ctx context.Context, i int) error {
 		f.press.take(f.add)
 		f.free()
 	}
-	if f.upload == "" && f.at != f.key {
+	if f.upload == "" && len(f.full) == 0 && f.at != f.key {
 		return f.put(ctx)
+	}
+	if len(f.part) > 0 || len(f.parts)+len(f.full) == 0 {
+		f.full = append(f.full, f.part)
+		f.part = nil
 	}
 	return f.send(ctx)
 }
@@ -195,18 +214,25 @@ func (c *committer) endAll(ctx context.Context) error {
 	return nil
 }
 
-// send sends the bytes that are held as the next part.
+// send sends the parts that are full.
 func (f *file) send(ctx context.Context) error {
-	if len(f.part) == 0 && len(f.parts) > 0 {
-		return nil
+	for i, body := range f.full {
+		f.full[i] = nil // it is as long in memory as its request
+		if err := f.sendPart(ctx, body); err != nil {
+			return err
+		}
 	}
+	f.full = f.full[:0]
+	return nil
+}
+
+func (f *file) sendPart(ctx context.Context, body []byte) error {
 	if f.upload == "" {
 		if err := f.begin(ctx); err != nil {
 			return err
 		}
 	}
-	body, n := f.part, len(f.parts)
-	f.part = nil
+	n := len(f.parts)
 	f.mu.Lock()
 	f.parts = append(f.parts, partReceipt{})
 	f.mu.Unlock()

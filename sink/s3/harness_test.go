@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -34,6 +35,7 @@ func harness(e *env, o s3.Options) sinktest.Harness {
 		NoDeletes: o.Kind == s3.AppendOnly,
 		KeyedOnly: o.Kind == s3.Upsert,
 		WholeRows: true,
+		Timeout:   5 * time.Minute,
 		Reset: func(context.Context, *changelog.Table) error {
 			e.empty()
 			clear(cache.m)

@@ -82,7 +82,8 @@ type Options struct {
 	Level int
 	// PartitionBy makes folders such as country=DE/day=2026-11-30. Defaults to none.
 	PartitionBy []PartitionField
-	// PartSize is the size of a part, in bytes after compression: the memory of an open file. S3 takes 5 MiB to 5 GiB, and 10,000 parts a file.
+	// PartSize is the size of a part, in bytes after compression: the memory of an open file. All parts but a file's last have it. S3 takes 5 MiB to 5 GiB,
+	// and 10,000 parts a file.
 	// Defaults to 8 MiB.
 	PartSize int
 	// MaxFileBytes ends a file at about this size, in bytes after compression. Defaults to 256 MiB.
@@ -90,7 +91,8 @@ type Options struct {
 	// MaxFileRows ends a file at this number of rows. Defaults to 0: no bound. A checkpoint ends every file.
 	MaxFileRows int64
 	// MaxOpenFiles is how many folders of PartitionBy are written at a time; the file that was written to longest ago is ended when another one is
-	// needed. A lane's memory is PartSize times the sum of MaxOpenFiles and Uploads at most, and what the format holds. Defaults to 16.
+	// needed. A lane's memory is PartSize times the sum of MaxOpenFiles and Uploads at most, and what the format holds, or lets go of at once: a row
+	// group. Defaults to 16.
 	MaxOpenFiles int
 	// Uploads is how many requests of a lane are under way at a time. Defaults to 4.
 	Uploads int

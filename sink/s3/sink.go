@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/flinksink/flinksink/sink"
 )
@@ -23,6 +24,7 @@ type Sink struct {
 
 var (
 	_ sink.Sink      = (*Sink)(nil)
+	_ sink.Pacer     = (*Sink)(nil)
 	_ sink.Committer = (*committer)(nil)
 	_ sink.Spiller   = spiller{}
 
@@ -45,6 +47,12 @@ func (s *Sink) Guarantee() sink.Guarantee {
 	}
 	return g
 }
+
+// DefaultInterval is how long a checkpoint lasts in a bridge that writes nothing but files and has no interval of its own.
+const DefaultInterval = 5 * time.Minute
+
+// Interval implements [sink.Pacer]: a checkpoint ends every file, so that checkpoints of a second would be 86,400 files a day.
+func (s *Sink) Interval() time.Duration { return DefaultInterval }
 
 // String returns "s3://bucket/prefix", the sink's part of a bridge's fingerprint: another place is another bridge.
 func (s *Sink) String() string {

@@ -85,6 +85,7 @@
 //
 // Speed, and what a server answers to wrong settings, differ from sink to sink and belong in their own tests, as do limits of a system that
 // no law can know. A lane writes one table here, and one sink; several sinks at once are the coordinator's matter. The guarantee of a source is not
-// looked at. The laws stop processes between two calls, and at the faults that something around a sink can make: what a sink does in one call is one step to
-// them, so the order of the requests within it (the proof of a Commit after its rows, say) is for its own tests to break off. Claim.Incarnation is the same throughout.
+// looked at. The laws stop processes between two calls, end the contexts of calls, and make the faults that something around a sink can make: what a sink does in one call is one step to
+// them. A process that dies inside its own Commit is out of their reach, as they know neither the requests of which it consists nor a way to end a client while it works (Client.Release
+// may wait for what is under way): the order of the requests within a call (the proof of a Commit after its rows, say) is for its own tests to break off. Claim.Incarnation is the same throughout.
 package sinktest

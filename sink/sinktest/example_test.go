@@ -29,7 +29,7 @@ func ExampleCheck() {
 		Letters: func(ctx context.Context) ([]sink.DeadLetter, error) { return server.DeadLetters(), nil },
 	})
 	fmt.Println(len(sinktest.Laws()), "laws, broken:", err)
-	// Output: 65 laws, broken: <nil>
+	// Output: 66 laws, broken: <nil>
 }
 
 // A Save whose answer is lost: End tells what became of it.

@@ -98,6 +98,8 @@ type Harness struct {
 	// Timeout bounds one law, so that a call that hangs fails with the law's name; those that play several times may take four of it. Defaults to
 	// one minute.
 	Timeout time.Duration
+
+	looks int // for leftovers, of which none sees fewer; 0: 500
 }
 
 // Client is one process's way to the implementation under test.

@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/flinksink/flinksink/sink"
 )
@@ -15,6 +16,8 @@ func lateLaws() []Law {
 			Sentence: "A Commit that comes again after later checkpoints of the same keys, by whomever, is nil (or ErrFenced to an ended generation) and brings no old row back."},
 		{ID: "L61", Table: KeyedTable, Needs: Fenced, run: fencedTells,
 			Sentence: "After its successor's Open an ended generation is told ErrFenced by Open, Write and Prepare, or nothing wrong, but no class that makes it try again; by Save, ErrFenced."},
+		{ID: "L66", Table: AppendTable, Needs: Exact, run: writtenLate, long: 4,
+			Sentence: "What an ended generation writes after its successor's Open, and leaves there as it dies, is in no checkpoint of others, and once later generations have opened and closed nothing is left of it."},
 	}
 }
 
@@ -147,4 +150,63 @@ func fencedTells(w *world) {
 	}
 	b.checkpoint()
 	w.sees("after the successor's checkpoint", b.From...)
+}
+
+// writtenLate is for sinks whose Write already leaves something in the place: a file, an upload, rows in a staging table. Nobody discards it, and no Open before it
+// could sweep it: by the time of the next one the generation may be settled, and in no claim any more. What it wrote differs from what its successor writes, and is large, so that
+// a sink which gathers does not keep it in memory.
+func writtenLate(w *world) {
+	w.topic.Put(0, Insert(1, "a"), Insert(1, "a"), Insert(2, "b"))
+	other := NewTopic(w.topic.Table)
+	other.insertsOnly = w.topic.insertsOnly
+	for i := range int64(6) {
+		other.Put(0, Insert(100+i, strings.Repeat("z", 1<<20)))
+	}
+	var zombies []*lane
+	for range 5 {
+		z := w.lane()
+		z.ownSink()
+		z.Topic = other
+		z.begin(0)
+		zombies = append(zombies, z)
+	}
+	b := w.lane()
+	b.begin(0)
+	late := func() {
+		z := zombies[0]
+		zombies = zombies[1:]
+		_ = z.Write(w.ctx, -1)
+		if s, ok := z.Committer.(sink.Spiller); ok {
+			s.Spill()
+		}
+		z.crash()
+	}
+	late()
+	w.sees("after an ended generation wrote")
+	b.write()
+	late()
+	w.sees("after another wrote beside its successor")
+	b.prepare()
+	late()
+	w.sees("after another wrote while its successor has prepared")
+	b.save()
+	late()
+	b.commit()
+	w.sees("after the successor's checkpoint", b.From...)
+	late()
+	w.topic.Put(0, Insert(3, "c"))
+	b.checkpoint()
+	w.sees("after the successor's next checkpoint", b.From...)
+	b.crash()
+	for _, when := range []string{"after the next generation's Open", "after the Open of one behind it"} {
+		c := w.lane()
+		c.begin(0)
+		w.sees(when, c.From...)
+		w.topic.Put(0, Insert(4, "d"))
+		c.checkpoint()
+		w.sees("after its checkpoint", c.From...)
+		w.saved("after its checkpoint", c.From...)
+		c.close()
+	}
+	w.nothingLeft()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -14,6 +15,7 @@ import (
 func memory(o *sinktest.SinkOptions) sinktest.Harness {
 	var server *sinktest.Server
 	return sinktest.Harness{
+		Timeout: 5 * time.Minute,
 		Reset: func(ctx context.Context, t *changelog.Table) error {
 			server = sinktest.NewServer()
 			return nil

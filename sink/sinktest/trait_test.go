@@ -33,7 +33,7 @@ func TestTraits(t *testing.T) {
 	}{
 		"NoDeletes": {mistake{committer: func(_ *process, c sink.Committer) sink.Committer { return refusesKinds{c} }}, func(h *Harness) { h.NoDeletes = true }, "L25"},
 		"Unfenced":  {mistake{committer: func(_ *process, c sink.Committer) sink.Committer { return noSettling{c} }}, func(h *Harness) { h.Unfenced = true }, "L29"},
-		"NotAtomic": {mistake{committer: func(_ *process, c sink.Committer) sink.Committer { return inTwoSteps{c.(*committer)} }}, func(h *Harness) { h.NotAtomic = true }, "L45"},
+		"NotAtomic": {mistake{committer: func(p *process, c sink.Committer) sink.Committer { return inTwoSteps{c.(*committer), p.looks} }}, func(h *Harness) { h.NotAtomic = true }, "L45"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := c.wrong.harness(false)
@@ -59,9 +59,9 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// lagging shows readers what was there some time ago.
+// Readers see what was there some time ago.
 func TestDelay(t *testing.T) {
-	const lag = 2 * time.Millisecond
+	lag := time.Hour // longer than any law takes
 	h := mistake{}.harness(false)
 	type shot struct {
 		at   time.Time
@@ -85,7 +85,7 @@ func TestDelay(t *testing.T) {
 		t.Error("a reader that lags is not noticed")
 	}
 	// Once the suite waits, the reader is asked twice as often as it is held to: it has caught up.
-	shots = nil
+	shots, lag = nil, 2*time.Millisecond
 	h.Delay = 10 * lag
 	ask := h.Rows
 	h.Rows = func(ctx context.Context, table *changelog.Table) ([]Row, error) {
@@ -124,4 +124,23 @@ func TestRunStore(t *testing.T) {
 		Reset:   func(context.Context) error { srv = NewServer(); return nil },
 		Connect: func(context.Context) (sink.Store, error) { return NewStore(srv), nil },
 	})
+}
+
+// Goroutines that others start meanwhile, as tests that run at the same time do, are no leak of the sink under test.
+func TestNothingLeft_OfOthers(t *testing.T) {
+	others, stop := make(chan struct{}), make(chan struct{})
+	defer close(stop)
+	defer close(others)
+	go func() {
+		for range others {
+			go func() { <-stop }()
+		}
+	}()
+	h := mistake{committer: func(_ *process, c sink.Committer) sink.Committer {
+		others <- struct{}{}
+		return c
+	}}.harness(false)
+	if err := lawCalled(t, "L42").check(t.Context(), h); err != nil {
+		t.Error(err)
+	}
 }

@@ -179,3 +179,49 @@ func (c countsParameters) Write(ctx context.Context, b *changelog.Batch) error {
 	})
 	return c.Committer.Write(ctx, &some)
 }
+
+// stagesUnasked leaves what is written in the place before it learns that it is too late for it, and sweeps by its claim alone, which no longer lists who is settled.
+type stagesUnasked struct {
+	*committer
+	p *process
+}
+
+func (c stagesUnasked) Write(ctx context.Context, b *changelog.Batch) error {
+	err := c.committer.Write(ctx, b)
+	if errors.Is(sink.ClassOf(err), sink.ErrFenced) {
+		c.p.locked(func(_ *bridgeState, st *sinkState) {
+			st.staged[workName{generation: c.gen, checkpoint: 1000}] = copied(b)
+		})
+	}
+	return err
+}
+
+// takesAllFiles takes what lies in its folder at Commit for its own.
+type takesAllFiles struct {
+	*committer
+	p *process
+}
+
+func (c takesAllFiles) Write(ctx context.Context, b *changelog.Batch) error {
+	err := c.committer.Write(ctx, b)
+	if errors.Is(sink.ClassOf(err), sink.ErrFenced) {
+		c.p.notes[workName{}] = copied(b)
+	}
+	return err
+}
+
+func (c takesAllFiles) Commit(ctx context.Context, r sink.Committable) error {
+	err := c.committer.Commit(ctx, r)
+	if files, ok := c.p.notes[workName{}].([]change); ok && err == nil {
+		c.p.locked(func(*bridgeState, *sinkState) { c.p.srv.apply(files) })
+		delete(c.p.notes, workName{})
+	}
+	return err
+}
+
+func copied(b *changelog.Batch) (out []change) {
+	for i := range b.Changes {
+		out = append(out, change{table: b.Table, kind: b.Changes[i].Kind, row: cloneRow(b.Changes[i].Row)})
+	}
+	return out
+}

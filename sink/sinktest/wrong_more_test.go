@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -313,8 +314,11 @@ func (c oneNamespace) Abort(ctx context.Context, r sink.Committable) error {
 	return err
 }
 
-// inTwoSteps commits half of the rows, and then the rest.
-type inTwoSteps struct{ *committer }
+// inTwoSteps commits half of the rows, and then the rest, once a reader has looked; where nobody reads, after a while.
+type inTwoSteps struct {
+	*committer
+	looks *atomic.Int64
+}
 
 func (c inTwoSteps) Commit(ctx context.Context, r sink.Committable) error {
 	c.srv.mu.Lock()
@@ -324,7 +328,13 @@ func (c inTwoSteps) Commit(ctx context.Context, r sink.Committable) error {
 		c.srv.apply(work[:half])
 		st.staged[name(r)] = work[half:]
 		c.srv.mu.Unlock()
-		time.Sleep(20 * time.Millisecond) // a slow server, not a test that waits
+		begun := c.looks.Load() // the next look may have begun before: the one after it did not
+		for still, last := 0, begun; still < 20 && last < begun+2; still++ {
+			time.Sleep(time.Millisecond)
+			if n := c.looks.Load(); n > last {
+				still, last = 0, n
+			}
+		}
 		c.srv.mu.Lock()
 	}
 	c.srv.mu.Unlock()

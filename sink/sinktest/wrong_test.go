@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -85,7 +86,7 @@ var wrongs = []struct {
 	{"Close keeps a goroutine", "L42", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return leaks{c} }}},
 	{"Open sweeps the place", "L43", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return sweepsPlace{c, p} }}},
 	{"two sinks share names", "L44", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return oneNamespace{c, p} }}},
-	{"rows appear in two steps", "L45", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return inTwoSteps{c.(*committer)} }}},
+	{"rows appear in two steps", "L45", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return inTwoSteps{c.(*committer), p.looks} }}},
 	{"Read hides what waits", "L46", false, mistake{store: func(p *process, s sink.Store) sink.Store { return hidesPending{s} }}},
 	{"texts are cut off", "L47", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return altered{c, truncated} }}},
 	{"trailing spaces are cut off", "L47", true, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return altered{c, trimmed} }}},
@@ -122,6 +123,8 @@ var wrongs = []struct {
 	{"two bridges share names", "L63", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return oneNamespace{c, p} }}},
 	{"another change is refused", "L64", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return blamesFirst{c.(*committer)} }}},
 	{"any receipt is read", "L65", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return anyVersion{c} }}},
+	{"what a settled generation stages is left", "L66", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return stagesUnasked{c.(*committer), p} }}},
+	{"what lies there is committed too", "L66", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return takesAllFiles{c.(*committer), p} }}},
 	{"lone surrogates are replaced", "L47", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return altered{c, replacement} }}},
 	{"65,535 parameters are enough", "L49", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return countsParameters{c} }}},
 	{"what is committed again doubles", "L53", false, mistake{committer: func(p *process, c sink.Committer) sink.Committer { return commitDoubles{c, p} }}},
@@ -225,19 +228,21 @@ type process struct {
 	srv   *Server
 	inner *committer // of an InTransaction sink
 	notes map[workName]any
+	looks *atomic.Int64 // of readers, that have ended
 }
 
 func (m mistake) harness(inTx bool) Harness {
 	var srv *Server
 	var notes map[workName]any
+	looks := new(atomic.Int64)
 	h := Harness{
-		InTransaction: inTx,
+		InTransaction: inTx, looks: 3,
 		Reset: func(context.Context, *changelog.Table) error {
 			srv, notes = NewServer(), make(map[workName]any)
 			return nil
 		},
 		Connect: func(context.Context, *changelog.Table) (Client, error) {
-			p := &process{srv: srv, notes: notes}
+			p := &process{srv: srv, notes: notes, looks: looks}
 			c := Client{Sink: wrongSink{NewSink(srv, &SinkOptions{InTransaction: inTx}), m, p}}
 			if !inTx {
 				c.Store = NewStore(srv)
@@ -247,9 +252,18 @@ func (m mistake) harness(inTx bool) Harness {
 			}
 			return c, nil
 		},
-		Rows:    func(_ context.Context, t *changelog.Table) ([]Row, error) { return FixtureRows(srv.Table(t.Name)), nil },
+		Rows: func(_ context.Context, t *changelog.Table) ([]Row, error) {
+			defer looks.Add(1)
+			return FixtureRows(srv.Table(t.Name)), nil
+		},
 		Values:  func(_ context.Context, t *changelog.Table) ([]changelog.Row, error) { return srv.Table(t.Name), nil },
 		Letters: func(context.Context) ([]sink.DeadLetter, error) { return srv.DeadLetters(), nil },
+		Leftovers: func(context.Context) ([]string, error) {
+			if n := srv.Staged(); n > 0 {
+				return []string{fmt.Sprintf("%d pieces of prepared work", n)}, nil
+			}
+			return nil, nil
+		},
 	}
 	return h
 }

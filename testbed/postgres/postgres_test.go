@@ -295,8 +295,17 @@ func TestStart_EndsWithItsParent(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // or the process number is still taken
-	for ping(ctx, dsn) == nil || serving(dir) {
+	_ = cmd.Wait()        // or the process number is still taken
+	ours := func() bool { // and not another one that has the port by now
+		c, err := pgx.Connect(ctx, dsn)
+		if err != nil {
+			return false
+		}
+		defer c.Close(ctx)
+		var data string
+		return c.QueryRow(ctx, "SHOW data_directory").Scan(&data) == nil && filepath.Base(filepath.Dir(data)) == filepath.Base(dir)
+	}
+	for ours() || serving(dir) {
 		select {
 		case <-ctx.Done():
 			t.Fatal("the server outlives its parent")

@@ -16,7 +16,8 @@
 //
 // RAW types. Text in those of Java's charsets that are neither Unicode's nor of one byte a character, but for Big5, EUC-KR, GB2312, GBK, Shift_JIS,
 // windows-31j, x-windows-949 and x-windows-950: GB18030, which Java 21 has otherwise than Java 17, EUC-JP, EUC-TW, Big5-HKSCS, and those that shift between
-// sets of characters (ISO-2022-JP and the like).
+// sets of characters (ISO-2022-JP and the like). Tables of others are no way out: compared code by code, golang.org/x/text v0.41 reads EUC-JP in 7 codes and writes it in
+// 463 characters otherwise than Java 17, and GB18030 in 2,087 both ways.
 package raw
 
 import (

@@ -32,6 +32,9 @@
 // is carried out, or after it and before its answer (targets_test.go). No Postgres is needed for that. What they hold at the end is compared with the
 // oracle row by row; the topic has to have as many records as there were changes, and the files of the bucket have no row twice at any time.
 //
+// A bridge into all four at once is killed too, by proxies in front of S3 and Elasticsearch and by the stand-in of Kafka, so that some of its sinks have a checkpoint
+// and the others do not (four_test.go). It takes a real Postgres, and of the others the real servers that FLINKSINK_KAFKA, FLINKSINK_S3 and FLINKSINK_ELASTIC name.
+//
 // # What is compared
 //
 // The oracle is fed by the writers, with the offsets that the broker answered them; no decoder of ours has a part in it. After

@@ -103,6 +103,9 @@ func TestKill_Modes(t *testing.T) {
 				l.killOne("at random")
 				l.killOne("at random, two lanes", "--lanes", "2")
 			}
+			for sum(l.a.moved) == 0 { // each died once, and perhaps before it had saved anything
+				l.killOnceAhead()
+			}
 			l.conclude(changes)
 			for _, step := range stepsOf(mode) {
 				if long && l.a.kills[step.name] == 0 {

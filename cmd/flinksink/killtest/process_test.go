@@ -77,16 +77,35 @@ func (p *process) terminate(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatalf("%v: %s", err, p.tail())
 	}
-	select {
-	case <-p.done:
-	case <-time.After(patience):
+	if !p.comes(p.done) {
 		p.kill()
 		t.Fatalf("the bridge does not end when it is told to: %s", p.tail())
 	}
-	well := p.cmd.ProcessState.Success() || strings.Contains(p.out.String(), "the bridge stopped without a last checkpoint")
+	well := p.cmd.ProcessState.Success() || p.late()
 	if !well || p.killed() || p.raced() {
 		t.Fatalf("the bridge that was told to end failed: %s", p.tail())
 	}
+}
+
+// late reports that a bridge said that there was no time, or no server, for its last checkpoint.
+func (p *process) late() bool {
+	return strings.Contains(p.out.String(), "the bridge stopped without a last checkpoint")
+}
+
+// comes waits until c is closed, or the process is over, and reports false when patience is.
+func (p *process) comes(c <-chan struct{}) bool {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for range looks {
+		select {
+		case <-c:
+			return true
+		case <-p.done:
+			return true
+		case <-tick.C:
+		}
+	}
+	return false
 }
 
 func (p *process) over() bool {

@@ -337,6 +337,20 @@ func (s *subject) positions(ctx context.Context, tx pgx.Tx) (map[int32]int64, er
 	return out, err
 }
 
+// ahead reports that the stored positions are beyond those of the last look.
+func (s *subject) ahead(ctx context.Context) (yes bool, err error) {
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		to, err := s.positions(ctx, tx)
+		s.truth.mu.Lock()
+		defer s.truth.mu.Unlock()
+		for p, at := range to {
+			yes = yes || at > s.truth.at[p]
+		}
+		return err
+	})
+	return yes, err
+}
+
 // made reports that a bridge has made its store.
 func (s *subject) made(ctx context.Context, q interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row

@@ -121,12 +121,14 @@ func (s *subject) dieAndLive(t *testing.T, bin string, x standIn, d *deadly) {
 		for _, request := range x.requests {
 			for _, after := range []bool{false, true} {
 				s.feed(200)
-				p := bridge()
 				nth := 1 + s.r.IntN(3)
 				if request == "InitProducerID" { // a first bridge sends two
 					nth = min(nth, 2)
 				}
-				d.arm(request, after, nth, func() { _ = p.cmd.Process.Kill() })
+				born := make(chan *process, 1)
+				d.arm(request, after, nth, func() { _ = (<-born).cmd.Process.Kill() }) // before there is a bridge that could send it
+				p := bridge()
+				born <- p
 				if !s.dies(ctx, p) {
 					t.Fatalf("the bridge did not come to %s: %s", request, p.tail())
 				}
@@ -151,9 +153,7 @@ func (s *subject) dieAndLive(t *testing.T, bin string, x standIn, d *deadly) {
 		t.Fatal(err)
 	}
 	p := bridge("--until-end")
-	select {
-	case <-p.done:
-	case <-time.After(patience):
+	if !p.comes(p.done) {
 		t.Fatalf("the last bridge does not reach the end: %s", p.tail())
 	}
 	if !p.cmd.ProcessState.Success() {
@@ -178,21 +178,21 @@ func (s *subject) dieAndLive(t *testing.T, bin string, x standIn, d *deadly) {
 
 // dies feeds the topic until the bridge is dead. A bridge that waits for something to read comes to no request.
 func (s *subject) dies(ctx context.Context, p *process) bool {
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	end := time.After(patience)
-	for {
+	for n := range looks {
 		select {
 		case <-p.done:
 			return true
 		case <-tick.C:
-			s.feed(60)
-		case <-end:
-			return false
 		case <-ctx.Done():
 			return false
 		}
+		if n%2 == 0 {
+			s.feed(60)
+		}
 	}
+	return false
 }
 
 // once makes sure that no row is there twice, and none that was never produced.

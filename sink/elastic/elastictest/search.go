@@ -62,7 +62,8 @@ func (q *query) matches(id string, source json.RawMessage) bool {
 	return true
 }
 
-// search serves a search, over an index or a point in time. The order is that of ids, or of a field that holds a number.
+// search serves a search, over an index or a point in time. The order is that of ids, or of
+// fields that hold numbers or texts, up or down.
 func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *problem) {
 	var ask struct {
 		Size  int   `json:"size"`
@@ -106,7 +107,7 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 	type found struct {
 		x  *index
 		id string
-		by float64
+		by []any
 	}
 	var all []found
 	for _, x := range searched {
@@ -119,13 +120,25 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 			f := found{x: x, id: id}
 			for _, by := range ask.Sort {
 				for field := range by {
-					f.by = number(d.source, field)
+					f.by = append(f.by, member(d.source, field))
 				}
 			}
 			all = append(all, f)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(a.by, b.by) })
+	slices.SortStableFunc(all, func(a, b found) int {
+		for i, by := range ask.Sort {
+			if order := inOrder(a.by[i], b.by[i]); order != 0 {
+				for _, how := range by {
+					if how == "desc" {
+						order = -order
+					}
+				}
+				return order
+			}
+		}
+		return 0
+	})
 	hits := []any{}
 	for n := from; n < len(all) && len(hits) < ask.Size; n++ {
 		x, id := all[n].x, all[n].id
@@ -136,15 +149,23 @@ func (s *Server) search(r *http.Request, name string, body []byte) (any, int, *p
 	return map[string]any{"pit_id": ask.PIT.ID, "hits": map[string]any{"total": map[string]any{"value": n, "relation": "eq"}, "hits": hits}}, 200, nil
 }
 
-// number is the value of a field of a document; 0: none, as of _shard_doc.
-func number(source json.RawMessage, field string) float64 {
+// member is the value of a field of a document; nil: none, as of _shard_doc.
+func member(source json.RawMessage, field string) any {
 	if field == "_shard_doc" {
-		return 0
+		return nil
 	}
 	var doc map[string]any
 	_ = json.Unmarshal(source, &doc)
-	n, _ := doc[field].(float64)
-	return n
+	return doc[field]
+}
+
+// inOrder compares two values of one field, which are numbers, or texts (a time is one too). What is neither comes first.
+func inOrder(a, b any) int {
+	x, _ := a.(float64)
+	y, _ := b.(float64)
+	s, _ := a.(string)
+	t, _ := b.(string)
+	return cmp.Or(cmp.Compare(x, y), cmp.Compare(s, t))
 }
 
 // filter is that of an alias.

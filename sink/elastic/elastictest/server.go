@@ -171,7 +171,7 @@ func (s *Server) serve(r *http.Request, body []byte, fault *Fault) (answer any, 
 	if strings.Contains(name, "*") {
 		switch {
 		case call == "" && get:
-			return s.describe(name), 200, nil
+			return s.describe(name, strings.Contains(r.URL.Query().Get("expand_wildcards"), "closed")), 200, nil
 		case call == "_refresh":
 			return map[string]any{"_shards": map[string]any{"failed": 0}}, 200, nil
 		case call == "_pit":
@@ -187,7 +187,7 @@ func (s *Server) serve(r *http.Request, body []byte, fault *Fault) (answer any, 
 	}
 	switch {
 	case call == "" && get:
-		return s.describe(name), 200, nil
+		return s.describe(name, true), 200, nil
 	case call == "_mapping" && r.Method == http.MethodPut:
 		return acknowledged, 200, x.putMapping(body)
 	case call == "_settings" && r.Method == http.MethodPut:
@@ -236,14 +236,14 @@ func (s *Server) openPIT(name string) map[string]any {
 	return map[string]any{"id": id}
 }
 
-// names returns the names that a pattern stands for; any other name as it is.
+// names returns the names that a pattern stands for, but for closed indexes; any other name as it is.
 func (s *Server) names(pattern string) []string {
 	if !strings.Contains(pattern, "*") {
 		return []string{pattern}
 	}
 	var out []string
 	for _, n := range slices.Sorted(maps.Keys(s.indices)) {
-		if ok, _ := path.Match(pattern, n); ok {
+		if ok, _ := path.Match(pattern, n); ok && !s.indices[n].closed {
 			out = append(out, n)
 		}
 	}
@@ -309,10 +309,10 @@ func (s *Server) remove(pattern string) (any, int, *problem) {
 	return acknowledged, 200, nil
 }
 
-func (s *Server) describe(name string) map[string]any {
+func (s *Server) describe(name string, closed bool) map[string]any {
 	all := make(map[string]any)
 	for n, x := range s.indices {
-		if slices.Contains(s.names(name), n) || x.aliases[name] != nil {
+		if ok, _ := path.Match(name, n); ok && (closed || !x.closed) || x.aliases[name] != nil {
 			settings := map[string]any{"uuid": x.uuid, "gc_deletes": x.gc}
 			if x.closed {
 				settings["verified_before_close"] = "true"
