@@ -106,7 +106,7 @@ func topicRows(t *testing.T, broker, topic string, keys bool) []string {
 func lakeRows(t *testing.T, s *s3test.Server, prefix, bridge, sink, format string) []string {
 	t.Helper()
 	c := &call{patience: patience}
-	client, err := c.bucketClient("--to", &s3Flags{endpoint: s.URL})
+	client, err := c.bucketClient(t.Context(), "--to", &s3Flags{endpoint: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (f *lakeFlags) add(cmd *cobra.Command) {
 }
 
 // folder reads the flags, and makes the client.
-func (c *call) folder(f *lakeFlags) (*s3.Client, folder, error) {
+func (c *call) folder(ctx context.Context, f *lakeFlags) (*s3.Client, folder, error) {
 	if f.bridge == "" {
 		return nil, folder{}, usage(fmt.Errorf("--bridge is empty: name the bridge"))
 	}
@@ -46,7 +46,7 @@ func (c *call) folder(f *lakeFlags) (*s3.Client, folder, error) {
 	if err != nil {
 		return nil, d, err
 	}
-	client, err := c.bucketClient("--to", &f.s3)
+	client, err := c.bucketClient(ctx, "--to", &f.s3)
 	return client, d, err
 }
 
@@ -81,7 +81,7 @@ the merged ones. So a lake that is compacted is read by its manifests.`,
 		if o.OlderThan < 0 || o.DeleteAfter < 0 {
 			return usage(fmt.Errorf("--older-than and --delete-after are 0 or longer"))
 		}
-		client, d, err := c.folder(f)
+		client, d, err := c.folder(cmd.Context(), f)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (c *call) doSuccess(cmd *cobra.Command, f *successFlags) error {
 	if err != nil {
 		return err
 	}
-	client, at, err := c.folder(&f.lakeFlags)
+	client, at, err := c.folder(ctx, &f.lakeFlags)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func TestLake(t *testing.T) {
 func damage(t *testing.T, s *s3test.Server, prefix string) {
 	t.Helper()
 	c := &call{patience: patience}
-	client, err := c.bucketClient("--to", &s3Flags{endpoint: s.URL})
+	client, err := c.bucketClient(t.Context(), "--to", &s3Flags{endpoint: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestCheck_Lifecycle(t *testing.T) {
 	}
 	lake.Intercept = nil
 	c := &call{patience: patience}
-	client, err := c.bucketClient("--to", &s3Flags{endpoint: lake.URL})
+	client, err := c.bucketClient(t.Context(), "--to", &s3Flags{endpoint: lake.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

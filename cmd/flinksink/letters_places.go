@@ -42,7 +42,7 @@ func (c *call) lettersInBucket(ctx context.Context, p place, f *lettersFlags) ([
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.bucketClient("--store", &f.s3)
+	client, err := c.bucketClient(ctx, "--store", &f.s3)
 	if err != nil {
 		return nil, err
 	}

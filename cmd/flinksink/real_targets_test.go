@@ -71,7 +71,7 @@ func TestLake_RealServer(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "testbed")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "testbed-secret")
 	c := &call{patience: patience}
-	client, err := c.bucketClient("--to", &s3Flags{endpoint: endpoint})
+	client, err := c.bucketClient(t.Context(), "--to", &s3Flags{endpoint: endpoint})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,9 +46,10 @@ then all commit. Their parts are stored under the names postgres, kafka, s3 and 
 The bridge's name keys all that is stored: another name begins at the topic's start again (or where the table's scan.startup.mode
 says). One name belongs to one topic and one set of targets. Several processes of one name share the partitions.
 
-Secrets come from the environment: PGPASSWORD or ~/.pgpass, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, or the endpoint
-that a container has), ELASTICSEARCH_API_KEY or ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD (ELASTICSEARCH_CA is a file). Those of
-Kafka stand in the table, or in --kafka-properties FILE.
+Secrets come from the environment: PGPASSWORD or ~/.pgpass, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or AWS_PROFILE, ~/.aws, SSO, or
+what a container or host of AWS has), ELASTICSEARCH_API_KEY or ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD (ELASTICSEARCH_CA is a
+file).
+Those of Kafka stand in the table, or in --kafka-properties FILE.
 
 It runs until it is stopped. An interrupt (or SIGTERM) ends it with a checkpoint; a second one ends it at once, which loses nothing
 either. With --until-end it stops by itself once everything below the last stable offsets that it found at its start is

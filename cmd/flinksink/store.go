@@ -101,7 +101,7 @@ func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf 
 		if err != nil {
 			return nil, err
 		}
-		client, err := c.bucketClient("--store", sf)
+		client, err := c.bucketClient(ctx, "--store", sf)
 		if err != nil {
 			return nil, err
 		}

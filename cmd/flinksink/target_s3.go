@@ -55,8 +55,8 @@ func (f *s3Flags) addFiles(cmd *cobra.Command) {
 // addClient adds those that a store has too.
 func (f *s3Flags) addClient(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.endpoint, "s3-endpoint", "", "s3: `URL` of a server that is not AWS (default AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL)")
-	fs.StringVar(&f.region, "s3-region", "", "s3: `REGION` (default AWS_REGION or AWS_DEFAULT_REGION; us-east-1 where an endpoint is named)")
+	fs.StringVar(&f.endpoint, "s3-endpoint", "", "s3: `URL` of a server that is not AWS (default AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or that of the profile)")
+	fs.StringVar(&f.region, "s3-region", "", "s3: `REGION` (default AWS_REGION, or that of the profile; us-east-1 where an endpoint is named)")
 	fs.StringVar(&f.pathStyle, "s3-path-style", "", "s3: `WHETHER` the bucket is a part of the path, true, and not of the host's name, false (default: true where an endpoint is named)")
 	fs.Lookup("s3-path-style").NoOptDefVal = "true"
 }
@@ -188,12 +188,12 @@ func (t *filesTarget) into(*ddl.Table) string {
 func (t *filesTarget) own() bool { return false }
 
 // open implements target.
-func (t *filesTarget) open(_ context.Context, c *call, _ *reading) (sink.Sink, error) {
+func (t *filesTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink, error) {
 	var err error
 	if t.options, err = t.f.s3.options(t.mode); err != nil {
 		return nil, err
 	}
-	if t.client, err = c.bucketClient("--to", &t.f.s3); err != nil {
+	if t.client, err = c.bucketClient(ctx, "--to", &t.f.s3); err != nil {
 		return nil, err
 	}
 	if t.sink, err = s3sink.New(t.client, t.folder.bucket, t.folder.prefix, t.options); err != nil {

@@ -12,8 +12,7 @@ import (
 // What cannot be of --to and --store is told before any server is asked.
 func TestTargets_BadInput(t *testing.T) {
 	ddl := write(t, "ddl.sql", keyedDDL)
-	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	ofAWS(t, "", "")
 	for _, c := range []struct{ flags, want string }{
 		{"--to x", "--to takes postgres://"},
 		{"--to kafka://b:9092", "the topic is missing"},
