@@ -1,6 +1,7 @@
 package elastic_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,7 +61,21 @@ func TestCredentials_OneItem(t *testing.T) {
 		if !strings.HasSuffix(r.URL.Path, "/_bulk") {
 			return nil
 		}
-		return &elastictest.Fault{Status: 200, Body: `{"items":[{"index":{"status":201}},{"index":{"status":403,"error":{"type":"security_exception","reason":"action [indices:data/write/bulk[s]] is unauthorized"}}}]}`}
+		body, err := io.ReadAll(r.Body) // both documents, or one of them
+		if err != nil {
+			t.Error(err)
+		}
+		var items []string
+		for line := range strings.Lines(string(body)) {
+			switch {
+			case !strings.HasPrefix(line, `{"index":`):
+			case strings.Contains(line, `"_id":"2"`):
+				items = append(items, `{"index":{"status":403,"error":{"type":"security_exception","reason":"action [indices:data/write/bulk[s]] is unauthorized"}}}`)
+			default:
+				items = append(items, `{"index":{"status":201}}`)
+			}
+		}
+		return &elastictest.Fault{Status: 200, Body: `{"items":[` + strings.Join(items, ",") + `]}`}
 	})
 	is(t, l.checkpoint(at(0, ins, 1, "a"), at(1, ins, 2, "b")), sink.ErrConfig, "status 403, security_exception")
 }

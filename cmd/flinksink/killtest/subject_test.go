@@ -355,7 +355,11 @@ func (s *subject) ahead(ctx context.Context) (yes bool, err error) {
 func (s *subject) made(ctx context.Context, q interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }) (yes bool, err error) {
-	err = q.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", s.own+".position").Scan(&yes)
+	last := ".position"
+	if s.mode != "" {
+		last = ".fence" // of a sink that leaves receipts, which is made after the store
+	}
+	err = q.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL", s.own+".position", s.own+last).Scan(&yes)
 	return yes, err
 }
 
