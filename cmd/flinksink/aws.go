@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
 )
@@ -31,6 +33,7 @@ func (c *call) bucketClient(ctx context.Context, flag string, f *s3Flags) (*s3.C
 	if err != nil {
 		return nil, config("%s: what is set for AWS cannot be read (AWS_PROFILE, AWS_CONFIG_FILE, ~/.aws): %w", flag, err)
 	}
+	cfg.Credentials = discreet{cfg.Credentials}
 	var bad error
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
 		// As with s3.New: checksums are the sink's own setting, and servers that are not AWS's may lack them.
@@ -47,6 +50,18 @@ func (c *call) bucketClient(ctx context.Context, flag string, f *s3Flags) (*s3.C
 	c.secret(keys.SecretAccessKey)
 	c.secret(keys.SessionToken)
 	return client, nil
+}
+
+// discreet keeps the output of a credential_process, which the SDK quotes where it cannot read it, out of errors: it holds keys.
+type discreet struct{ aws.CredentialsProvider }
+
+func (d discreet) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	keys, err := d.CredentialsProvider.Retrieve(ctx)
+	var of *processcreds.ProviderError
+	if errors.As(err, &of) {
+		err = errors.New("the credential_process of the profile failed, or printed what is not the JSON of AWS (run it by hand)")
+	}
+	return keys, err
 }
 
 // placeClient sets where the server is: flags count more than what was found.

@@ -212,6 +212,7 @@ func TestAWS_Missing(t *testing.T) {
 		{"half of the keys", "", map[string]string{"AWS_ACCESS_KEY_ID": "x"}, []string{"both, or neither"}},
 		{"SSO that was never logged in to", "[profile sso]\nsso_session = main\nsso_account_id = 1\nsso_role_name = r\n[sso-session main]\nsso_region = eu-west-1\nsso_start_url = https://start.example\n",
 			map[string]string{"AWS_PROFILE": "sso"}, []string{"aws sso login"}},
+		{"a process whose output cannot be read", "[profile p]\ncredential_process = echo '{\"Version\":\"1\",\"AccessKeyId\":\"a\",\"SecretAccessKey\":\"geheim\"}'\n", map[string]string{"AWS_PROFILE": "p"}, []string{"cannot be had", "credential_process"}},
 		{"a process that fails", "[profile p]\ncredential_process = false\n", map[string]string{"AWS_PROFILE": "p"}, []string{"cannot be had"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -223,6 +224,9 @@ func TestAWS_Missing(t *testing.T) {
 			_, err := (&call{patience: patience}).bucketClient(context.Background(), "--to", &s3Flags{})
 			if err == nil || !isConfig(err) {
 				t.Fatalf("%v", err)
+			}
+			if strings.Contains(err.Error(), "geheim") {
+				t.Errorf("the error holds the key: %v", err)
 			}
 			for _, w := range c.want {
 				if !strings.Contains(err.Error(), w) {

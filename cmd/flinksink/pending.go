@@ -99,7 +99,7 @@ position is set back, which is a command of its own: flinksink positions set.
 Without --yes it shows what it would do.
 
 It is for what waits in Postgres. What waits in Kafka or S3 is settled by the bridge itself, whose next start does that before anything
-else: run it once more, with --until-end.`,
+else: run it once more, with --until-end. What it says is lost there is let go by flinksink positions set --accept-lost.`,
 		Example: `  flinksink settle --store postgres://app@db/shop --bridge orders
   flinksink settle --store postgres://app@db/shop --bridge orders --yes --reason "host is gone"`,
 		Args: cobra.NoArgs,
@@ -116,7 +116,7 @@ else: run it once more, with --until-end.`,
 		o.Bridge = f.bridge
 		return c.with(cmd, f, func(k *keeper) error {
 			st, err := k.postgres("holds receipts, and only the bridge has the sinks that they are of", "start the bridge once more (flinksink run --until-end), which commits what is decided before "+
-				"anything else and rolls back the rest; flinksink pending shows what waits")
+				"anything else and rolls back the rest; flinksink pending shows what waits. What it then says is lost is let go by flinksink positions set --accept-lost")
 			if err != nil {
 				return err
 			}

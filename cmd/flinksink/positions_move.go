@@ -33,6 +33,7 @@ func (f *moveFlags) add(cmd *cobra.Command) {
 
 func (c *call) positionsSet() *cobra.Command {
 	f := &moveFlags{}
+	acceptLost := false
 	cmd := &cobra.Command{
 		Use:   "set --store URL --bridge NAME TOPIC:PARTITION:OFFSET...",
 		Short: "Set what a bridge reads next",
@@ -46,7 +47,11 @@ So that a mistyped command does nothing, every position needs a --was that tells
 that runs moves its positions all the time: there only --yes can work. Without either, set shows what it would do.
 
 In a store that is not Postgres nothing is written into an audit, and a bridge that runs takes a position that went back for a store that
-lost something, and stops: stop it first.`,
+lost something, and stops: stop it first.
+
+--accept-lost is the way on after a bridge said that what it had decided is lost: the receipts are let go in the same deed. Set the
+positions back to where the lost offsets begin, or their rows stay missing; sinks beside the one that lost them get the rows again. What
+waits in Postgres is let go by flinksink settle --accept-lost, which proves that it is lost.`,
 		Example: `  flinksink positions set --store postgres://app@db/shop --bridge orders orders:0:500
   flinksink positions set --store postgres://app@db/shop --bridge orders --was orders:0:1017 orders:0:500 --reason "total was wrong"
   flinksink positions set --store postgres://app@db/shop --bridge orders --yes orders:0:500 orders:1:480`,
@@ -55,6 +60,7 @@ lost something, and stops: stop it first.`,
 	f.add(cmd)
 	cmd.Flags().StringArrayVar(&f.was, "was", nil, "move only if the stored position is this `TOPIC:PARTITION:OFFSET`; may be repeated")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "move whatever is stored now")
+	cmd.Flags().BoolVar(&acceptLost, "accept-lost", false, "let go what was decided for these partitions and is lost")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		moves, certain, err := parseMoves(args, f.was)
 		if err != nil {
@@ -70,7 +76,11 @@ lost something, and stops: stop it first.`,
 				return plan
 			},
 			func(ctx context.Context, k *keeper) (postgres.Steered, error) {
-				return k.mover().SetPositions(ctx, f.bridge, moves, f.reason)
+				m := k.mover()
+				if acceptLost { // a deed of checkpoints, which Postgres knows as every store does
+					m = byGeneration{k: k, acceptLost: true}
+				}
+				return m.SetPositions(ctx, f.bridge, moves, f.reason)
 			})
 	}
 	return cmd

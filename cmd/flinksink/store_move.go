@@ -23,12 +23,16 @@ func (k *keeper) mover() mover {
 	if k.pg != nil {
 		return k.pg
 	}
-	return byGeneration{k}
+	return byGeneration{k: k}
 }
 
 // byGeneration moves positions of any store. What an ended generation decided and nobody has committed stays with it, and is the next owner's first
-// duty all the same: it is listed to whoever acquires the partitions, until somebody says that it is settled, which this does not.
-type byGeneration struct{ k *keeper }
+// duty all the same: it is listed to whoever acquires the partitions, until somebody says that it is settled, which this does where the operator accepts that
+// it is lost.
+type byGeneration struct {
+	k          *keeper
+	acceptLost bool
+}
 
 func (m byGeneration) config(format string, args ...any) error {
 	return config("--store: %s: %w", m.k.place.public(), fmt.Errorf(format, args...))
@@ -37,7 +41,7 @@ func (m byGeneration) config(format string, args ...any) error {
 // SetPositions implements mover.
 func (m byGeneration) SetPositions(ctx context.Context, bridge string, moves []postgres.Move, reason string) (postgres.Steered, error) {
 	if reason != "" {
-		return postgres.Steered{}, m.config("it keeps no audit to write a reason into: leave --reason out")
+		return postgres.Steered{}, m.config("no audit is written of this: leave --reason out")
 	}
 	state, err := m.k.Read(ctx, bridge)
 	if err != nil {
@@ -74,12 +78,43 @@ func (m byGeneration) SetPositions(ctx context.Context, bridge string, moves []p
 	if err != nil {
 		return postgres.Steered{}, err
 	}
-	did, err := m.save(ctx, claim, moves)
+	settled, err := m.lost(&state, claim, parts)
+	var did postgres.Steered
+	if err == nil {
+		did, err = m.save(ctx, claim, moves, settled)
+	}
 	if _, lost := m.k.End(context.WithoutCancel(ctx), claim.Generation); err == nil {
 		err = lost
 	}
 	did.Ended = ended
 	return did, err
+}
+
+// lost returns the generations whose decided work the operator lets go: all that the claim lists. Each has to be of the partitions that are moved, since the rows of
+// the others would be missing without a word.
+func (m byGeneration) lost(state *sink.State, claim sink.Claim, parts []changelog.Partition) (ids []sink.GenerationID, err error) {
+	if !m.acceptLost {
+		return nil, nil
+	}
+	for _, e := range claim.Ended {
+		if len(e.Decided) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(state.Generations, func(g sink.GenerationState) bool { return g.ID == e.ID })
+		if i < 0 {
+			return nil, m.config("nothing was changed: generation %d came while its store was looked at: stop the bridge, and repeat this", e.ID)
+		}
+		for _, p := range state.Generations[i].Partitions {
+			if !slices.Contains(parts, p) {
+				return nil, m.config("nothing was changed: what generation %d has decided is of %s too: name an offset for each of %v", e.ID, p, state.Generations[i].Partitions)
+			}
+		}
+		ids = append(ids, e.ID)
+	}
+	if len(ids) == 0 {
+		return nil, m.config("nothing was changed: nothing that is decided waits for these partitions: leave --accept-lost out")
+	}
+	return ids, nil
 }
 
 // expected compares what is stored with what the operator saw.
@@ -95,8 +130,8 @@ func (m byGeneration) expected(stored *changelog.Position, x postgres.Move) erro
 }
 
 // save makes the checkpoint. Nothing is saved where the positions moved between the look and the Acquire.
-func (m byGeneration) save(ctx context.Context, claim sink.Claim, moves []postgres.Move) (did postgres.Steered, err error) {
-	cp := sink.Checkpoint{ID: 1}
+func (m byGeneration) save(ctx context.Context, claim sink.Claim, moves []postgres.Move, settled []sink.GenerationID) (did postgres.Steered, err error) {
+	cp := sink.Checkpoint{ID: 1, Settled: settled}
 	for _, x := range moves {
 		moved := postgres.Moved{Partition: x.To.Partition, After: &x.To}
 		from := x.To

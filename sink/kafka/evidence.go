@@ -49,7 +49,7 @@ func (c *cluster) commitPrepared(ctx context.Context, r receipt, of sink.Committ
 			case o == committed:
 				return r.producer, nil
 			case o == aborted:
-				return r.producer, lost(of, "its transaction %s was aborted, by hand or because it was open for longer than its timeout of %v: read these offsets again (OnLost), "+
+				return r.producer, lost(of, "its transaction %s was aborted, by hand or because it was open for longer than its timeout of %v: to read these offsets again, set the positions back to them ('flinksink positions set --accept-lost' lets the receipt go), "+
 					"and raise Options.TransactionTimeout above the time that the bridge may be away", r.id, r.timeout)
 			case o == unknowable:
 				return r.producer, lost(of, "nothing tells any more whether its transaction %s was committed: %s. Compare the topic with these offsets", r.id, why)

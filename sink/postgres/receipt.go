@@ -115,7 +115,7 @@ func (p prepared) lost(why string) error {
 	}
 	return &sink.Error{Class: sink.ErrLost, Position: first(p.of.From), Err: fmt.Errorf(
 		"checkpoint %d.%d was decided, and its rows are lost: %s. Nothing of it is visible. Missing is %s. To read that again, let the receipt go with 'flinksink settle --yes --accept-lost', "+
-			"and set the positions back with 'flinksink positions set%s'", p.gen, p.cp, why, ranges(p.of), back)}
+			"and set the positions back with 'flinksink positions set%s'; where they are not in Postgres, positions set does both: 'flinksink positions set --accept-lost --yes%s'", p.gen, p.cp, why, ranges(p.of), back, back)}
 }
 
 func first(ps []changelog.Position) *changelog.Position {

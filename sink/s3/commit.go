@@ -26,7 +26,7 @@ func (c *committer) Commit(ctx context.Context, d sink.Committable) error {
 	}
 	err := c.commit(ctx, d)
 	if errors.Is(classify(err), sink.ErrLost) && err != nil {
-		err = errorf(sink.ErrLost, "%w; the changes from %v up to %v, of generation %d, checkpoint %d", err, d.From, d.To, d.Generation, d.Checkpoint)
+		err = errorf(sink.ErrLost, "%w; the changes from %v up to %v, of generation %d, checkpoint %d. To read them again, set the positions back to there ('flinksink positions set --accept-lost' lets the receipt go)", err, d.From, d.To, d.Generation, d.Checkpoint)
 	}
 	return wrap(ctx, "commit", c.lane.Sink, c.lane.Bridge, classifyOrNil(err), err)
 }
