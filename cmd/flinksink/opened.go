@@ -9,6 +9,7 @@ import (
 	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/sink"
+	"github.com/flinksink/flinksink/sink/postgres"
 )
 
 // opened are the targets of one command, connected.
@@ -159,6 +160,27 @@ func (o *opened) ready(ctx context.Context, r *reading) error {
 	for i, t := range o.targets {
 		if err := t.ready(ctx, r, o.outputs[i].Name, mine); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// sameStore refuses a bridge whose tables were written while another store decided. A Postgres that --store names may be another one than the tables', and is not
+// compared.
+func (o *opened) sameStore(ctx context.Context, bridge string) error {
+	if o.keeper != nil && o.keeper.pg != nil {
+		return nil
+	}
+	st, err := o.decides()
+	if err != nil {
+		return err
+	}
+	_, here := st.(*postgres.Store)
+	for _, t := range o.targets {
+		if t, ok := t.(*tableTarget); ok {
+			if err := t.sameStore(ctx, bridge, here); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

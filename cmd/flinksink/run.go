@@ -137,6 +137,9 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 		return err
 	}
 	defer to.close()
+	if err := to.sameStore(cmd.Context(), r.bridge); err != nil {
+		return err
+	}
 	if f.target.create {
 		if err := to.ready(cmd.Context(), r); err != nil {
 			return err

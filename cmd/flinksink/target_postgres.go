@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -92,6 +94,36 @@ func (t *tableTarget) ready(ctx context.Context, r *reading, sinkName, fingerpri
 		}
 	}
 	return nil
+}
+
+// sameStore refuses a bridge that has written here while another store decided, and one that has its positions here and is now given another: it would begin anew,
+// and write again what is there. Every generation that leaves receipts has a row in fence, and every bridge whose store is here one in bridge.
+func (t *tableTarget) sameStore(ctx context.Context, bridge string, decides bool) error {
+	of := func(table string) string {
+		return pgx.Identifier{cmp.Or(t.f.keep.schema, "flinksink"), table}.Sanitize()
+	}
+	has := func(table, column string) (yes bool, err error) {
+		if err = t.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", of(table)).Scan(&yes); err != nil || !yes {
+			return false, err
+		}
+		err = t.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+of(table)+" WHERE "+column+" = $1)", bridge).Scan(&yes)
+		return yes, err
+	}
+	here, err := has("bridge", "name")
+	if err != nil {
+		return err
+	}
+	if !decides {
+		if here {
+			return config("bridge %q has its positions in Postgres, with its rows, and now another store is to decide: leave --store out (or the target that decides). To begin anew give it another --bridge name", bridge)
+		}
+		return nil
+	}
+	receipts, err := has("fence", "bridge")
+	if err == nil && receipts && !here {
+		err = config("--store is missing: bridge %q has written here while another store decided (a file, a bucket, Kafka): name it, or what is there is written again. To begin anew give it another --bridge name", bridge)
+	}
+	return err
 }
 
 // check implements target.
