@@ -15,6 +15,15 @@ import (
 	"github.com/flinksink/flinksink/sink"
 )
 
+// paceOf is the interval that the sinks prefer, 0: the bridge's own.
+func paceOf(outs []bridge.Output) time.Duration {
+	var sinks []sink.Sink
+	for _, o := range outs {
+		sinks = append(sinks, o.Sink)
+	}
+	return sink.PaceOf(sinks...)
+}
+
 // drive runs a bridge: the guarantee first, progress meanwhile, the account at the end, whatever ended it. past, if not nil, may add to
 // an error what gets past it.
 func (c *call) drive(cmd *cobra.Command, r *reading, to *opened, o bridge.Options, past func(error, bridge.Status) error) error {
@@ -30,6 +39,9 @@ func (c *call) drive(cmd *cobra.Command, r *reading, to *opened, o bridge.Option
 	o.Hooks.Started = func(g sink.Guarantee) {
 		began = time.Now()
 		fmt.Fprintf(out, "bridge %q: %s into %s\nguarantee: %s\n", r.bridge, source(in), to.into(r.table), flags.Replace(g.String()))
+		if pace := paceOf(to.outputs); o.Interval == 0 && pace > 0 {
+			fmt.Fprintf(out, "checkpoints: every %s, so that files are large; rows are seen, and counted below, then (--interval)\n", pace)
+		}
 		scattered := o.Unordered && in.CheckOrder("", 2) != nil // perhaps of one partition: then the flag gives nothing up, and does no harm
 		for _, c := range caveats(scattered, o.OnData, o.AllowMissedDeletes) {
 			fmt.Fprintf(out, "but for %s\n", c)

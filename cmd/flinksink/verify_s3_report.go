@@ -43,8 +43,8 @@ func (l *lake) write(w io.Writer, took time.Duration) error {
 		}
 	}
 	fmt.Fprintf(&b, "checkpoints: %s, files: %s, rows: %s, in %s\n", thousands(int64(len(l.lots))), thousands(l.files), thousands(rows), took.Round(100*time.Millisecond))
-	if len(l.lots) == 0 && l.files == 0 && l.uncovered.want.n > 0 {
-		return config("there is no manifest of bridge %q and sink %q there: correct --sink, or the bridge runs without manifests (--s3-manifest), and there is nothing to go by", l.f.bridge, l.f.sink)
+	if len(l.lots) == 0 && l.files == 0 && (l.uncovered.want.n > 0 || l.pending > 0) {
+		return config("there is no manifest of bridge %q and sink %q there: correct --sink; or the bridge runs without manifests (--s3-manifest), or has committed nothing yet, and there is nothing to go by", l.f.bridge, l.f.sink)
 	}
 	const most = 20
 	for _, text := range append(slices.Clone(lines[:min(most, len(lines))]), l.overlaps[:min(most, len(l.overlaps))]...) {
