@@ -22,6 +22,8 @@ func TestMain(m *testing.M) {
 		err = serveS3(context.Background(), os.Stdin, os.Stdout)
 	case roleFlow:
 		err = flowChild(context.Background(), os.Stdin, os.Stdout)
+	case roleApart:
+		err = apartChild(context.Background(), os.Stdin, os.Stdout)
 	case roleMemory:
 		err = memoryChild(context.Background(), os.Stdout)
 	default:

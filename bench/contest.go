@@ -102,15 +102,23 @@ func (o *outcome) measure(ctx context.Context, s *servers, c contender, p *phase
 	runtime.GC()
 	ours, oursKnown := cpuTime()
 	theirs, theirsKnown := serverCPU(ctx, s.pool)
-	took, err := c.do(ctx, p, table)
+	e, err := c.do(ctx, p, table)
 	if err != nil {
 		return err
 	}
-	if now, ok := cpuTime(); ok && oursKnown {
-		o.client[n][i] = append(o.client[n][i], float64((now-ours).Microseconds())/float64(p.n))
+	if !e.Apart {
+		if now, ok := cpuTime(); ok && oursKnown {
+			e.Client = now - ours
+		}
+		if now, ok := serverCPU(ctx, s.pool); ok && theirsKnown {
+			e.Server = now - theirs
+		}
 	}
-	if now, ok := serverCPU(ctx, s.pool); ok && theirsKnown && now >= theirs {
-		o.server[n][i] = append(o.server[n][i], float64((now-theirs).Microseconds())/float64(p.n))
+	if e.Client > 0 {
+		o.client[n][i] = append(o.client[n][i], float64(e.Client.Microseconds())/float64(p.n))
+	}
+	if e.Server > 0 {
+		o.server[n][i] = append(o.server[n][i], float64(e.Server.Microseconds())/float64(p.n))
 	}
 	got, err := signatureOf(ctx, s.pool, table)
 	if err != nil {
@@ -119,7 +127,7 @@ func (o *outcome) measure(ctx context.Context, s *servers, c contender, p *phase
 	if got != p.want {
 		return fmt.Errorf("the table holds %s, and must hold %s", got, p.want)
 	}
-	o.rates[n][i] = append(o.rates[n][i], float64(p.n)/took.Seconds())
+	o.rates[n][i] = append(o.rates[n][i], float64(p.n)/e.Took.Seconds())
 	return nil
 }
 

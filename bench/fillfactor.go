@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/flinksink/flinksink/bench/internal/rows"
 )
@@ -37,18 +36,18 @@ func (b *bench) fill(ctx context.Context, s *servers, shape *rows.Shape, updates
 	sizes := make([][3]figure, len(factors)) // MiB of the table before, of the table after, and of the index after over before
 	for i, f := range factors {
 		var before [2]int64
-		cs = append(cs, contender{name: fmt.Sprintf("fillfactor %d", f), with: fmt.Sprintf("fillfactor = %d", f), do: func(ctx context.Context, p *phase, table string) (time.Duration, error) {
-			do := copyInto(s.pool)
+		cs = append(cs, contender{name: fmt.Sprintf("fillfactor %d", f), with: fmt.Sprintf("fillfactor = %d", f), do: func(ctx context.Context, p *phase, table string) (effort, error) {
+			do := here(copyInto(s.pool))
 			if p == phases[1] {
 				do = ours{s: s}.write
 			}
-			took, err := do(ctx, p, table)
+			e, err := do(ctx, p, table)
 			if err != nil {
-				return 0, err
+				return e, err
 			}
 			var now [2]int64
 			if err := s.pool.QueryRow(ctx, "SELECT pg_relation_size($1::regclass), pg_indexes_size($1::regclass)", table).Scan(&now[0], &now[1]); err != nil {
-				return 0, err
+				return e, err
 			}
 			if p == phases[0] {
 				before = now
@@ -57,7 +56,7 @@ func (b *bench) fill(ctx context.Context, s *servers, shape *rows.Shape, updates
 				sizes[i][1] = append(sizes[i][1], float64(now[0])/(1<<20))
 				sizes[i][2] = append(sizes[i][2], float64(now[1])/float64(before[1]))
 			}
-			return took, nil
+			return e, nil
 		}})
 	}
 	o, err := b.compete(ctx, s, contest{phases, cs, b.rounds})

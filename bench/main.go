@@ -29,6 +29,8 @@ func main() {
 		err = serveS3(ctx, os.Stdin, os.Stdout)
 	case roleFlow:
 		err = flowChild(ctx, os.Stdin, os.Stdout)
+	case roleApart:
+		err = apartChild(ctx, os.Stdin, os.Stdout)
 	case roleMemory:
 		err = memoryChild(ctx, os.Stdout)
 	default:

@@ -111,7 +111,7 @@ func memoryChild(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if j.applied != int64(t.Records) {
-		return errors.New("the bridge did not apply what the topic holds")
+		return errNotAll
 	}
 	u.Count, u.Applied, u.Seconds = j.checkpoints, j.applied, j.took.Seconds()
 	_, u.Resident = residentMemory()

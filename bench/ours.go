@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -123,42 +122,55 @@ type checkpoints struct{ changes, number int64 }
 func (c *checkpoints) String() string { return number(float64(c.changes) / float64(c.number)) }
 
 // write is a writer.
-func (u ours) write(ctx context.Context, p *phase, table string) (time.Duration, error) {
-	o := bridge.Options{Changes: u.changes, Lanes: u.lanes, ByteBudget: u.budget}
+func (u ours) write(ctx context.Context, p *phase, table string) (effort, error) {
+	t := u.s.apartOf(p, table)
+	t.Changes, t.Budget, t.Lanes, t.Mode, t.Off = u.changes, u.budget, u.lanes, u.mode, u.off
+	if u.profile != "" {
+		t.Profile = filepath.Join(u.profile, "bridge-"+p.shape.Name+"-"+strings.ReplaceAll(p.name, " ", "-")+".pprof")
+	}
+	e, err := t.run(ctx)
+	if err != nil {
+		return effort{}, err
+	}
+	if u.seen != nil {
+		u.seen.changes, u.seen.number = u.seen.changes+e.Applied, u.seen.number+e.Checkpoints
+	}
+	return e.Effort, nil
+}
+
+// bridge moves a topic into a table.
+func (t apart) bridge(ctx context.Context, s *servers, p *phase) (e apartEffort, err error) {
+	o := bridge.Options{Changes: t.Changes, Lanes: t.Lanes, ByteBudget: t.Budget}
 	if o.Changes == 0 {
 		o.Changes = checkpointRows
 	}
 	var to sink.Sink
-	var err error
-	if u.off {
-		to, o.Store = newWithout(u.s.pool, p.shape, table), new(forgetful)
-	} else if to, err = postgres.New(u.s.pool, "public."+table, &postgres.Options{Mode: u.mode}); err != nil {
-		return 0, err
+	if t.Off {
+		to, o.Store = newWithout(s.pool, p.shape, t.Table), new(forgetful)
+	} else if to, err = postgres.New(s.pool, "public."+t.Table, &postgres.Options{Mode: t.Mode}); err != nil {
+		return e, err
 	}
-	if u.profile != "" {
-		f, err := os.Create(filepath.Join(u.profile, "bridge-"+p.shape.Name+"-"+strings.ReplaceAll(p.name, " ", "-")+".pprof"))
+	if t.Profile != "" {
+		f, err := os.Create(t.Profile)
 		if err != nil {
-			return 0, err
+			return e, err
 		}
 		defer f.Close()
 		if err := pprof.StartCPUProfile(f); err != nil {
-			return 0, err
+			return e, err
 		}
 		defer pprof.StopCPUProfile()
 	}
-	in, err := inputOf(p.shape, u.s.broker, p.topic)
+	in, err := inputOf(p.shape, s.broker, p.topic)
 	if err != nil {
-		return 0, err
+		return e, err
 	}
-	j, err := travel(ctx, p.topic+"_"+table, in, to, o, nil)
+	j, err := travel(ctx, p.topic+"_"+t.Table, in, to, o, nil)
 	if err != nil {
-		return 0, err
+		return e, err
 	}
 	if j.applied != int64(p.n) {
-		return 0, errors.New("the bridge did not apply what the topic holds")
+		return e, errNotAll
 	}
-	if u.seen != nil {
-		u.seen.changes, u.seen.number = u.seen.changes+j.applied, u.seen.number+j.checkpoints
-	}
-	return j.took, nil
+	return apartEffort{Effort: effort{Took: j.took}, Checkpoints: j.checkpoints, Applied: j.applied}, nil
 }

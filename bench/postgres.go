@@ -42,10 +42,10 @@ func (b *bench) postgres(ctx context.Context) error {
 		seen := new(checkpoints)
 		const copied, byUnnest, byMerge, byUpdate, byLoop, with = 0, 1, 2, 3, 4, 5
 		c := contest{phases, []contender{
-			copied:   {name: "COPY into the keyed table, no Kafka", do: copyInto(s.pool), phases: 1},
-			byUnnest: {name: "UNNEST of 5,000 (DELETE … USING), sorted, no Kafka", do: unnest(s.pool, checkpointRows)},
-			byMerge:  {name: "COPY + merge, sorted, no Kafka", do: merge(s.pool), phases: 2},
-			byUpdate: {name: "UPDATE … FROM, sorted, no Kafka; loses new keys", do: updateFrom(s.pool), phases: 2},
+			copied:   {name: "COPY into the keyed table, no Kafka", do: here(copyInto(s.pool)), phases: 1},
+			byUnnest: {name: "UNNEST of 5,000 (DELETE … USING), sorted, no Kafka", do: here(unnest(s.pool, checkpointRows))},
+			byMerge:  {name: "COPY + merge, sorted, no Kafka", do: here(merge(s.pool)), phases: 2},
+			byUpdate: {name: "UPDATE … FROM, sorted, no Kafka; loses new keys", do: here(updateFrom(s.pool)), phases: 2},
 			byLoop:   {name: "usual loop: encoding/json, INSERT of 1,000", do: usual(s)},
 			with:     {name: "flinksink bridge, exactly once", do: ours{s: s, profile: b.profile, seen: seen}.write},
 		}, b.rounds}
@@ -89,7 +89,7 @@ func (b *bench) small(ctx context.Context) error {
 		}
 		seen := new(checkpoints)
 		c := contest{phases, []contender{
-			{name: "UNNEST upsert, sorted, no Kafka", do: unnest(s.pool, size)},
+			{name: "UNNEST upsert, sorted, no Kafka", do: here(unnest(s.pool, size))},
 			{name: "flinksink bridge, exactly once", do: ours{s: s, changes: size, budget: 8 * size * b.recordSize(phases[1]), seen: seen}.write},
 		}, b.rounds}
 		o, err := b.compete(ctx, s, c)

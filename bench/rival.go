@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// writer does a phase on a table and returns how long it took, start-up not counted.
-type writer func(ctx context.Context, p *phase, table string) (time.Duration, error)
+// writer does a phase on a table.
+type writer func(ctx context.Context, p *phase, table string) (effort, error)
 
 // each runs one transaction for each batch of a phase over one connection.
 func each(ctx context.Context, pool *pgxpool.Pool, batches []batch, prepare string, f func(ctx context.Context, tx pgx.Tx, b *batch) error) (time.Duration, error) {
@@ -39,7 +39,7 @@ func each(ctx context.Context, pool *pgxpool.Pool, batches []batch, prepare stri
 }
 
 // copyInto copies rows that are ready in memory straight into the table.
-func copyInto(pool *pgxpool.Pool) writer {
+func copyInto(pool *pgxpool.Pool) timer {
 	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
 		return each(ctx, pool, p.cut(checkpointRows), "", func(ctx context.Context, tx pgx.Tx, b *batch) error {
 			_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, p.shape.Names(), pgx.CopyFromRows(b.rows))
@@ -74,7 +74,7 @@ func deleteSQL(table string) string {
 }
 
 // unnest writes rows that are ready in memory, sorted by key, an array for each column: INSERT ... ON CONFLICT, and DELETE ... USING.
-func unnest(pool *pgxpool.Pool, size int) writer {
+func unnest(pool *pgxpool.Pool, size int) timer {
 	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
 		sql := upsertSQL(p.shape, table)
 		if p.deletes {
@@ -97,7 +97,7 @@ func statements(ctx context.Context, pool *pgxpool.Pool, p *phase, size int, sql
 }
 
 // updateFrom updates rows that are there, and would lose any that are not; the rows themselves come by COPY.
-func updateFrom(pool *pgxpool.Pool) writer {
+func updateFrom(pool *pgxpool.Pool) timer {
 	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
 		if p.name == "new keys" {
 			return copyInto(pool)(ctx, p, table)
@@ -107,7 +107,7 @@ func updateFrom(pool *pgxpool.Pool) writer {
 }
 
 // merge copies rows that are ready in memory, sorted by key, into a temporary table and merges that.
-func merge(pool *pgxpool.Pool) writer {
+func merge(pool *pgxpool.Pool) timer {
 	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
 		stage, names := "stage_"+table, strings.Join(p.shape.Names(), ", ")
 		sql := fmt.Sprintf(`INSERT INTO "%s" (%s) SELECT %s FROM "%s" ORDER BY id%s`, table, names, names, stage, p.shape.OnConflict())
@@ -124,84 +124,82 @@ func merge(pool *pgxpool.Pool) writer {
 
 const usualBatch = 1000
 
-// usual is what a service that moves a topic into Postgres looks like when it is written by hand: poll, decode, one INSERT ... ON CONFLICT
+// loop is what a service that moves a topic into Postgres looks like when it is written by hand: poll, decode, one INSERT ... ON CONFLICT
 // of many rows, COMMIT, then the offsets. A row that comes again after a crash is written again.
-func usual(s *servers) writer {
-	return func(ctx context.Context, p *phase, table string) (time.Duration, error) {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(s.broker, ",")...), kgo.ConsumeTopics(p.topic), kgo.ConsumerGroup(p.topic+"_"+table),
-			kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.BlockRebalanceOnPoll())
-		if err != nil {
-			return 0, err
+func loop(ctx context.Context, s *servers, p *phase, table string) (time.Duration, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(s.broker, ",")...), kgo.ConsumeTopics(p.topic), kgo.ConsumerGroup(p.topic+"_"+table),
+		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.BlockRebalanceOnPoll())
+	if err != nil {
+		return 0, err
+	}
+	defer cl.CloseAllowingRebalance()
+	var began time.Time
+	most := min(usualBatch, 65535/len(p.shape.Columns)) // parameters of a statement
+	full := valuesSQL(p.shape, table, most)
+	for n := 0; n < p.n; {
+		fetches := cl.PollRecords(ctx, most)
+		if began.IsZero() {
+			began = time.Now() // joining the group does not count, nor the first fetch
 		}
-		defer cl.CloseAllowingRebalance()
-		var began time.Time
-		most := min(usualBatch, 65535/len(p.shape.Columns)) // parameters of a statement
-		full := valuesSQL(p.shape, table, most)
-		for n := 0; n < p.n; {
-			fetches := cl.PollRecords(ctx, most)
-			if began.IsZero() {
-				began = time.Now() // joining the group does not count, nor the first fetch
-			}
-			if err := fetches.Err(); err != nil {
-				var ke *kerr.Error
-				if errors.As(err, &ke) && ke.Retriable {
-					continue
-				}
-				return 0, err
-			}
-			records := fetches.Records()
-			if len(records) == 0 {
+		if err := fetches.Err(); err != nil {
+			var ke *kerr.Error
+			if errors.As(err, &ke) && ke.Retriable {
 				continue
 			}
-			last := make(map[int64][]any, len(records)) // one statement may not meet a key twice
-			var gone []int64
-			for _, r := range records {
-				if len(r.Value) == 0 {
-					id, err := rows.ParseKey(r.Key)
-					if err != nil {
-						return 0, err
-					}
-					delete(last, id)
-					gone = append(gone, id)
-					continue
-				}
-				row, err := p.shape.Parse(r.Value)
+			return 0, err
+		}
+		records := fetches.Records()
+		if len(records) == 0 {
+			continue
+		}
+		last := make(map[int64][]any, len(records)) // one statement may not meet a key twice
+		var gone []int64
+		for _, r := range records {
+			if len(r.Value) == 0 {
+				id, err := rows.ParseKey(r.Key)
 				if err != nil {
 					return 0, err
 				}
-				last[row[0].(int64)] = row
+				delete(last, id)
+				gone = append(gone, id)
+				continue
 			}
-			args := make([]any, 0, len(p.shape.Columns)*len(last)+1)
-			sql := full
-			if len(last) != most {
-				sql = valuesSQL(p.shape, table, len(last))
-				args = append(args, pgx.QueryExecModeExec) // not worth a prepared statement
-			}
-			for _, row := range last {
-				args = append(args, row...)
-			}
-			if err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-				if len(gone) > 0 {
-					if _, err := tx.Exec(ctx, `DELETE FROM "`+table+`" WHERE id = ANY($1)`, gone); err != nil {
-						return err
-					}
-				}
-				if len(last) == 0 {
-					return nil
-				}
-				_, err := tx.Exec(ctx, sql, args...)
-				return err
-			}); err != nil {
+			row, err := p.shape.Parse(r.Value)
+			if err != nil {
 				return 0, err
 			}
-			if err := cl.CommitUncommittedOffsets(ctx); err != nil {
-				return 0, err
-			}
-			cl.AllowRebalance()
-			n += len(records)
+			last[row[0].(int64)] = row
 		}
-		return time.Since(began), nil
+		args := make([]any, 0, len(p.shape.Columns)*len(last)+1)
+		sql := full
+		if len(last) != most {
+			sql = valuesSQL(p.shape, table, len(last))
+			args = append(args, pgx.QueryExecModeExec) // not worth a prepared statement
+		}
+		for _, row := range last {
+			args = append(args, row...)
+		}
+		if err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			if len(gone) > 0 {
+				if _, err := tx.Exec(ctx, `DELETE FROM "`+table+`" WHERE id = ANY($1)`, gone); err != nil {
+					return err
+				}
+			}
+			if len(last) == 0 {
+				return nil
+			}
+			_, err := tx.Exec(ctx, sql, args...)
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		if err := cl.CommitUncommittedOffsets(ctx); err != nil {
+			return 0, err
+		}
+		cl.AllowRebalance()
+		n += len(records)
 	}
+	return time.Since(began), nil
 }
 
 func valuesSQL(s *rows.Shape, table string, n int) string {

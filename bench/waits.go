@@ -38,20 +38,20 @@ func (b *bench) waits(ctx context.Context) error {
 		for _, p := range phases {
 			shares[p] = new([states]figure)
 		}
-		do := func(ctx context.Context, p *phase, table string) (time.Duration, error) {
+		do := func(ctx context.Context, p *phase, table string) (effort, error) {
 			w, err := s.watch(ctx, table)
 			if err != nil {
-				return 0, err
+				return effort{}, err
 			}
-			took, err := ours{s: s}.write(ctx, p, table)
+			e, err := ours{s: s}.write(ctx, p, table)
 			seen, watched := w()
 			if err := errors.Join(err, watched); err != nil {
-				return 0, err
+				return effort{}, err
 			}
 			for i, share := range seen {
 				shares[p][i] = append(shares[p][i], share)
 			}
-			return took, nil
+			return e, nil
 		}
 		c := contest{phases, []contender{{name: "flinksink bridge, exactly once", do: do}}, b.rounds}
 		if _, err := b.compete(ctx, s, c); err != nil {

@@ -24,6 +24,7 @@ type applier struct {
 	net    changelog.Net
 	old    changelog.Net // see spared
 	params [][]byte
+	free   [][]byte              // memory for params, of chunks that are merged
 	fresh  map[string]*freshness // by the statement
 	ways   map[string]*ways      // by the statement
 	whole  map[string]bool       // by the statement: see upsertAll
@@ -79,8 +80,18 @@ func (a *applier) run(ctx context.Context, t *transaction, tg *target, st statem
 		return err
 	}
 	held := a.stage.held()
+	most := chunkRows
+	if a.stage.of(t) && st.parts {
+		accepted, err := a.stage.accepts(ctx, tg, st)
+		if err != nil {
+			return err
+		}
+		if accepted { // as in upsertAll
+			most = pieceRows
+		}
+	}
 	for len(changes) > 0 {
-		n, err := a.fill(tg, st, changes)
+		n, err := a.fill(tg, st, changes[:min(len(changes), most)])
 		if err != nil {
 			return err
 		}
@@ -101,6 +112,23 @@ const arrayHeader = 20
 func (a *applier) room(st statement) {
 	for len(a.params) < len(st.columns) {
 		a.params = append(a.params, nil)
+	}
+	for i := range st.columns {
+		if last := len(a.free) - 1; a.params[i] == nil && last >= 0 {
+			a.params[i], a.free = a.free[last], a.free[:last]
+		}
+	}
+}
+
+// handOver gives the first n parameters away.
+func (a *applier) handOver(n int) { clear(a.params[:n]) }
+
+// takeBack takes the memory of chunks that nobody refers to any more.
+func (a *applier) takeBack(chunks []chunk) {
+	for _, c := range chunks {
+		if !c.statement.Letters {
+			a.free = append(a.free, c.params...)
+		}
 	}
 }
 

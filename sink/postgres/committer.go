@@ -37,6 +37,7 @@ type committer struct {
 	superseded int64               // void of the checkpoint that was prepared last
 
 	db    uint32 // the database, in the modes that leave receipts
+	kept  *kept  // mode Staged: what was staged last, nil: it is merged, or was too much
 	doubt string // the name of a prepared transaction of which nobody knows whether it is there
 }
 
@@ -57,7 +58,7 @@ type taken struct {
 // other modes, and a bridge that was in one of them before, settle here.
 func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 	c.drop(ctx)
-	c.opened = false
+	c.opened, c.kept = false, nil
 	if c.s.o.Mode != InTransaction {
 		c.gen = claim.Generation
 	}
@@ -244,7 +245,7 @@ func (c *committer) Abort(ctx context.Context, of sink.Committable) error {
 // Close rolls the open transaction back.
 func (c *committer) Close(ctx context.Context) error {
 	c.drop(ctx)
-	c.opened = false
+	c.opened, c.kept = false, nil
 	return nil
 }
 

@@ -86,23 +86,30 @@ func (s *Sink) receiptsDDL() string { return s.store.fenceDDL() + ";\n" + s.stor
 
 // beginFenced opens a writing transaction of a generation.
 func (s *Sink) beginFenced(ctx context.Context, w writer) (*transaction, error) {
-	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock_shared(%d)", s.writing(w)))
-	if err != nil {
-		return nil, lift(err)
-	}
-	var ended bool
-	err = t.QueryRow(ctx, "SELECT ended FROM "+s.store.fence+" WHERE bridge = $1 AND sink = $2 AND generation = $3 FOR KEY SHARE", w.bridge, w.sink, int64(w.gen)).Scan(&ended)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		err = &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d is not in table %s: its row was taken out", w.gen, s.store.fence)}
-	case err == nil && ended:
-		err = endedError(w.gen)
+	where := fmt.Sprintf("bridge = %s AND sink = %s AND generation = %d", literal(w.bridge), literal(w.sink), w.gen)
+	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock_shared(%d); ", s.writing(w))+unlessEnded(s.store.fence, where, " FOR KEY SHARE"))
+	if state(err) == endedState {
+		err = s.endedFenced(ctx, w)
 	}
 	if err != nil {
-		t.rollback(ctx)
 		return nil, lift(s.whyFenced(ctx, w, err))
 	}
 	return t, nil
+}
+
+// endedFenced tells why a writing transaction was not to begin.
+func (s *Sink) endedFenced(ctx context.Context, w writer) error {
+	var ended bool
+	err := s.pool.QueryRow(ctx, "SELECT ended FROM "+s.store.fence+" WHERE bridge = $1 AND sink = $2 AND generation = $3", w.bridge, w.sink, int64(w.gen)).Scan(&ended)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d is not in table %s: its row was taken out", w.gen, s.store.fence)}
+	case err == nil && ended:
+		return endedError(w.gen)
+	case err == nil:
+		return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("generation %d was not in table %s, or had ended, and is there again", w.gen, s.store.fence)}
+	}
+	return err
 }
 
 func endedError(gen sink.GenerationID) error {

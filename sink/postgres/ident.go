@@ -48,6 +48,11 @@ func checkBridge(name string) error {
 // quote is the one way by which a name gets into a statement: of schemas, tables, columns, types and conflict targets alike.
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
+// literal is text as an expression, whatever the server's settings make of a backslash.
+func literal(text string) string {
+	return fmt.Sprintf("convert_from(decode('%x', 'hex'), 'UTF8')", text)
+}
+
 // qualified is the name of a table. An empty schema leaves the search to the search_path.
 type qualified struct{ schema, table string }
 

@@ -112,25 +112,46 @@ func (c *committer) why(ctx context.Context, err error) error {
 }
 
 // beginFor opens a transaction of a generation. It takes the marker first and then, in a statement of its own that sees all that was
-// committed before, looks whether the generation is still alive: see Acquire. lock is what else that statement does.
+// committed before, looks whether the generation is still alive: see Acquire. lock is how that locks the row.
 func (s *Sink) beginFor(ctx context.Context, gen sink.Generation, lock string) (*transaction, error) {
-	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", s.marker(gen.Bridge, gen.ID)))
-	if err != nil {
-		return nil, lift(err)
-	}
-	var ended bool
-	err = t.QueryRow(ctx, "SELECT ended FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2"+lock, gen.Bridge, int64(gen.ID)).Scan(&ended)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		err = &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d is not in the store any more", gen.ID)}
-	case err == nil && ended:
-		err = &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d has ended: somebody else acquired its partitions", gen.ID)}
+	where := fmt.Sprintf("bridge = %s AND id = %d", literal(gen.Bridge), gen.ID)
+	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); ", s.marker(gen.Bridge, gen.ID))+unlessEnded(s.store.generation, where, lock))
+	if state(err) == endedState {
+		err = s.endedFor(ctx, gen)
 	}
 	if err != nil {
-		t.rollback(ctx)
 		return nil, lift(err)
 	}
 	return t, nil
+}
+
+// unlessEnded is statements that fail with endedState where a row is missing, or says that it ended. They go out with BEGIN: a question of their own would cost the
+// way to the server and back once more in each checkpoint. Statements of one message see, at READ COMMITTED, what was committed before each of them, as those of several
+// messages do (postgres.c, exec_simple_query takes a snapshot for each), so the second looks at the row as it is once the first has locked it.
+func unlessEnded(table, where, lock string) string {
+	look := "SELECT 1 / count(*) FROM " + table + " WHERE " + where + " AND NOT ended"
+	if lock == "" {
+		return look
+	}
+	return "SELECT FROM " + table + " WHERE " + where + lock + "; " + look
+}
+
+// endedState is division_by_zero.
+const endedState = "22012"
+
+// endedFor tells why a transaction of gen was not to begin.
+func (s *Sink) endedFor(ctx context.Context, gen sink.Generation) error {
+	var ended bool
+	err := s.pool.QueryRow(ctx, "SELECT ended FROM "+s.store.generation+" WHERE bridge = $1 AND id = $2", gen.Bridge, int64(gen.ID)).Scan(&ended)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("generation %d is not in the store any more", gen.ID)}
+	case err == nil && ended:
+		return endedError(gen.ID)
+	case err == nil:
+		return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("generation %d was not in the store, or had ended, and is there again", gen.ID)}
+	}
+	return err
 }
 
 // why tells whether a transaction of gen was lost because the generation was ended, by somebody who disconnected it on the way. COMMIT

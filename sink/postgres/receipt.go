@@ -82,7 +82,14 @@ func (c *committer) finish(ctx context.Context, of sink.Committable) error {
 		if c.apply.fresh == nil {
 			c.apply.fresh = make(map[string]*freshness)
 		}
-		return c.s.merge(ctx, p, c.apply.fresh)
+		err := c.s.merge(ctx, p, &merger{fresh: c.apply.fresh, kept: c.kept.match(p)})
+		if err == nil && c.kept != nil && c.kept.cp == p.cp {
+			clear(c.apply.free)
+			c.apply.free = c.apply.free[:0]
+			c.apply.takeBack(c.kept.chunks)
+			c.kept = nil
+		}
+		return err
 	}
 	return c.s.commitPrepared(ctx, p)
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -33,6 +35,7 @@ type stage struct {
 	size   int     // of chunks, in bytes
 	count  int     // in the table
 	digest digest  // of those
+	kept   kept    // the same, for whoever merges them
 
 	rehearsing bool // statements are carried out, under the savepoint
 	later      bool // they will be, in Prepare: there were too many to hold
@@ -97,6 +100,7 @@ func (a *applier) put(ctx context.Context, t *transaction, tg *target, st statem
 		return nil
 	}
 	s.add(c)
+	a.handOver(len(st.columns))
 	switch {
 	case s.rehearsing && s.size > rehearseBytes:
 		return s.postpone(ctx)
@@ -125,12 +129,9 @@ func (s *stage) back(held int) {
 	s.chunks = s.chunks[:held]
 }
 
-// chunk copies the parameters of a statement, which the applier uses again.
+// chunk is a statement with the parameters of the applier, which are the chunk's once it is added.
 func (s *stage) chunk(a *applier, tg *target, st statement, rows int) chunk {
-	c := chunk{statement: stagedStatement{SQL: st.sql, Then: st.then, OIDs: st.oids, Missing: st.missing}, params: make([][]byte, len(st.columns))}
-	for i, p := range a.params[:len(st.columns)] {
-		c.params[i] = append([]byte(nil), p...)
-	}
+	c := chunk{statement: stagedStatement{SQL: st.sql, Then: st.then, OIDs: st.oids, Missing: st.missing}, params: slices.Clone(a.params[:len(st.columns)])}
 	if st.takes {
 		c.statement.Takes = rows
 	}
@@ -164,19 +165,34 @@ func (s *stage) add(c chunk) {
 
 // flush moves the chunks into the table, under number 0 in place of the checkpoint's, which Prepare knows.
 func (s *stage) flush(ctx context.Context) error {
-	for _, c := range s.chunks {
-		statement, err := json.Marshal(c.statement)
-		if err != nil {
-			return err
-		}
-		s.count++
-		s.digest.add(string(statement), c.params)
-		_, err = s.t.Exec(ctx, `INSERT INTO `+s.t.s.store.staging+` (bridge, sink, generation, checkpoint, number, statement, params) VALUES ($1, $2, $3, 0, $4, $5, $6)`,
-			s.w.bridge, s.w.sink, int64(s.w.gen), s.count, string(statement), c.params)
-		if err != nil {
-			return err
-		}
+	if len(s.chunks) == 0 {
+		return nil
 	}
+	sql := `INSERT INTO ` + s.t.s.store.staging + ` (bridge, sink, generation, checkpoint, number, statement, params) VALUES ($1, $2, $3, 0, $4, $5, $6)`
+	statements := make([]string, len(s.chunks))
+	var b pgx.Batch
+	for i, c := range s.chunks {
+		text, err := json.Marshal(c.statement)
+		if err != nil {
+			return err
+		}
+		statements[i] = string(text)
+		s.count++
+		b.Queue(sql, s.w.bridge, s.w.sink, int64(s.w.gen), s.count, statements[i], c.params)
+	}
+	digested := make(chan struct{})
+	go func() { // while the server is at work
+		defer close(digested)
+		for i, c := range s.chunks {
+			s.digest.add(statements[i], c.params)
+		}
+	}()
+	err := s.t.SendBatch(ctx, &b).Close()
+	<-digested
+	if err != nil {
+		return err
+	}
+	s.kept.add(s.chunks, s.size)
 	clear(s.chunks)
 	s.chunks, s.size = s.chunks[:0], 0
 	return nil
@@ -194,7 +210,7 @@ func (s *stage) rehearse(ctx context.Context) error {
 		return err
 	}
 	s.rehearsing = true
-	_, err := s.t.s.play(ctx, s.t, s.w, 0, nil, nil)
+	_, err := s.t.s.play(ctx, s.t, prepared{writer: s.w}, nil, new(merger))
 	return err
 }
 
@@ -232,11 +248,8 @@ func (s *stage) end(ctx context.Context) error {
 }
 
 // run carries a staged chunk out.
-func (c *chunk) run(ctx context.Context, t *transaction, fresh map[string]*freshness) error {
+func (c *chunk) run(ctx context.Context, t *transaction) error {
 	conn := t.Conn().PgConn()
-	if done, err := c.copyNew(ctx, conn, fresh); done || err != nil {
-		return err
-	}
 	if c.statement.Missing != "" {
 		var keys [][]byte
 		var oids []uint32
@@ -321,7 +334,8 @@ func (c *committer) stageCheckpoint(ctx context.Context, cut sink.Cut) (sink.Com
 	if err := s.seal(ctx, cut.Checkpoint, stagedHead{Changes: c.rows, Counters: c.info(cut).Counters}); err != nil {
 		return sink.Committable{}, err
 	}
-	out, err := c.committable(cut, receipt{Chunks: s.count, Digest: s.digest.sum(), Hook: hook})
+	mark := receipt{Chunks: s.count, Digest: s.digest.sum(), Hook: hook}
+	out, err := c.committable(cut, mark)
 	if err != nil {
 		return sink.Committable{}, err
 	}
@@ -330,5 +344,6 @@ func (c *committer) stageCheckpoint(ctx context.Context, cut sink.Cut) (sink.Com
 	if err := t.commit(ctx); err != nil {
 		return sink.Committable{}, err
 	}
+	c.kept = s.kept.of(s.w, cut.Checkpoint, mark)
 	return out, nil
 }

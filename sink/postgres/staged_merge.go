@@ -78,22 +78,24 @@ func (s *stage) seal(ctx context.Context, cp sink.CheckpointID, head stagedHead)
 		return err
 	}
 	staging := s.t.s.store.staging
+	key := []any{s.w.bridge, s.w.sink, int64(s.w.gen), int64(cp)}
+	var b pgx.Batch
+	b.Queue(`SELECT EXISTS (SELECT FROM `+s.t.s.store.fence+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND committed >= $4)
+		OR EXISTS (SELECT FROM `+staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4)`, key...)
+	b.Queue(`UPDATE `+staging+` SET checkpoint = $4 WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = 0`, key...)
+	b.Queue(`INSERT INTO `+staging+` (bridge, sink, generation, checkpoint, number, statement) VALUES ($1, $2, $3, $4, 0, $5)`, append(key, string(text))...)
+	answers := s.t.SendBatch(ctx, &b)
 	var used bool
-	err = s.t.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+s.t.s.store.fence+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND committed >= $4)
-		OR EXISTS (SELECT FROM `+staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4)`, s.w.bridge, s.w.sink, int64(s.w.gen), int64(cp)).Scan(&used)
+	err = answers.QueryRow().Scan(&used)
+	// Where the number was used the statements after the first are refused, or else go with the transaction.
+	if end := answers.Close(); err == nil && !used {
+		err = end
+	}
 	if err != nil {
 		return lift(err)
 	}
 	if used {
 		return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("checkpoint number %d.%d is not above the last one: it was used before", s.w.gen, cp)}
-	}
-	if _, err = s.t.Exec(ctx, `UPDATE `+staging+` SET checkpoint = $4 WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = 0`,
-		s.w.bridge, s.w.sink, int64(s.w.gen), int64(cp)); err != nil {
-		return lift(err)
-	}
-	if _, err = s.t.Exec(ctx, `INSERT INTO `+staging+` (bridge, sink, generation, checkpoint, number, statement) VALUES ($1, $2, $3, $4, 0, $5)`,
-		s.w.bridge, s.w.sink, int64(s.w.gen), int64(cp), string(text)); err != nil {
-		return lift(err)
 	}
 	return nil
 }
@@ -101,11 +103,11 @@ func (s *stage) seal(ctx context.Context, cp sink.CheckpointID, head stagedHead)
 // playAtOnce is how many chunks are fetched at a time: few, since one may be large.
 const playAtOnce = 4
 
-// play carries the chunks of a checkpoint out, in order, and returns how many there are. d and fresh may be nil.
-func (s *Sink) play(ctx context.Context, t *transaction, w writer, cp sink.CheckpointID, d *digest, fresh map[string]*freshness) (n int, err error) {
+// play reads the chunks of a checkpoint, carries them out, in order, and returns how many there are. d may be nil.
+func (s *Sink) play(ctx context.Context, t *transaction, p prepared, d *digest, m *merger) (n int, err error) {
 	for {
 		rows, err := t.Query(ctx, `SELECT number, statement, params FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4 AND number > $5
-			ORDER BY number LIMIT $6`, w.bridge, w.sink, int64(w.gen), int64(cp), n, playAtOnce)
+			ORDER BY number LIMIT $6`, p.bridge, p.sink, int64(p.gen), int64(p.cp), n, playAtOnce)
 		if err != nil {
 			return n, err
 		}
@@ -118,28 +120,26 @@ func (s *Sink) play(ctx context.Context, t *transaction, w writer, cp sink.Check
 		if err != nil {
 			return n, err
 		}
-		for _, x := range some {
-			if x.Number != n+1 {
-				return n, nil // one is missing, which the number of them tells
+		var chunks []chunk
+		gap := false
+		for i, x := range some {
+			if gap = x.Number != n+1+i; gap {
+				break // one is missing, which the number of them tells
 			}
 			if d != nil {
 				d.add(x.Statement, x.Params)
 			}
 			c := chunk{params: x.Params}
 			if err := json.Unmarshal([]byte(x.Statement), &c.statement); err != nil || !c.whole() {
-				return n, odd("a staged statement %d of checkpoint %d.%d that cannot be read", x.Number, w.gen, cp)
+				return n, odd("a staged statement %d of checkpoint %d.%d that cannot be read", x.Number, p.gen, p.cp)
 			}
-			if c.statement.Letters {
-				err = s.playLetters(ctx, t, w, cp, &c)
-			} else {
-				err = c.run(ctx, t, fresh)
-			}
-			if err != nil {
-				return n, err
-			}
-			n++
+			chunks = append(chunks, c)
 		}
-		if len(some) < playAtOnce {
+		if err := m.carry(ctx, s, t, p, chunks); err != nil {
+			return n, err
+		}
+		n += len(chunks)
+		if gap || len(some) < playAtOnce {
 			return n, nil
 		}
 	}
@@ -163,8 +163,8 @@ var (
 	errRefused       = errors.New("the table refuses it")
 )
 
-// merge makes the rows of a staged checkpoint visible, or finds the proof that they are. fresh remembers where COPY went well.
-func (s *Sink) merge(ctx context.Context, p prepared, fresh map[string]*freshness) error {
+// merge makes the rows of a staged checkpoint visible, or finds the proof that they are.
+func (s *Sink) merge(ctx context.Context, p prepared, m *merger) error {
 	idle := min(storeIdleTimeout, max(s.o.LockTimeout/2, 4*silencePause)) // nothing but answers is waited for
 	if p.Hook {
 		if s.o.InCheckpoint == nil {
@@ -177,7 +177,7 @@ func (s *Sink) merge(ctx context.Context, p prepared, fresh map[string]*freshnes
 	if err != nil {
 		return lift(err)
 	}
-	err = s.mergeIn(ctx, t, p, fresh)
+	err = s.mergeIn(ctx, t, p, m)
 	if err == nil {
 		return t.commit(ctx)
 	}
@@ -195,7 +195,7 @@ func (s *Sink) merge(ctx context.Context, p prepared, fresh map[string]*freshnes
 	return &sink.Error{Class: undone(err), Err: tell(err)}
 }
 
-func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, fresh map[string]*freshness) error {
+func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, m *merger) error {
 	first, err := s.mark(ctx, t, p.writer, p.cp)
 	if err != nil {
 		return lift(err)
@@ -210,27 +210,14 @@ func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, fresh ma
 		}
 		return p.lost(fmt.Sprintf("it was aborted, or its generation is not in table %s any more", s.store.fence))
 	}
-	var text string
-	err = t.QueryRow(ctx, `SELECT statement FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4 AND number = 0`,
-		p.bridge, p.sink, int64(p.gen), int64(p.cp)).Scan(&text)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return p.lost(fmt.Sprintf("its rows are not in table %s, and the mark in table %s says that they were not merged, so they were rolled back: by hand, "+
-			"or the server went back to a time before them", s.store.staging, s.store.fence))
-	}
-	if err != nil {
-		return lift(err)
-	}
 	var head stagedHead
-	if json.Unmarshal([]byte(text), &head) != nil {
-		return odd("a staged checkpoint %d.%d that cannot be read", p.gen, p.cp)
+	if len(m.kept) > 0 && !p.Hook {
+		err = m.carry(ctx, s, t, p, m.kept)
+	} else {
+		head, err = s.mergeStaged(ctx, t, p, m)
 	}
-	d := newDigest()
-	n, err := s.play(ctx, t, p.writer, p.cp, &d, fresh)
 	if err != nil {
 		return err
-	}
-	if n != p.Chunks || !bytes.Equal(d.sum(), p.Digest) {
-		return p.lost(fmt.Sprintf("somebody altered its rows in table %s: %d of %d chunks are there, and their digest is another one or incomplete", s.store.staging, n, p.Chunks))
 	}
 	if p.Hook {
 		info := Info{Bridge: p.bridge, Generation: p.gen, Checkpoint: p.cp, From: p.of.From, To: p.of.To, Counters: head.Counters}
@@ -241,16 +228,52 @@ func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, fresh ma
 	if _, err := t.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
 		return err
 	}
-	if err := s.deleteStaged(ctx, t, p); err != nil {
+	gone, err := s.deleteStaged(ctx, t, p)
+	if err != nil {
 		return lift(err)
+	}
+	if gone != int64(p.Chunks)+1 { // with the head: of what was kept this is the proof that it was staged, and not rolled back by anybody
+		return p.gone(s)
 	}
 	return nil
 }
 
-func (s *Sink) deleteStaged(ctx context.Context, t *transaction, p prepared) error {
-	_, err := t.Exec(ctx, `DELETE FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4`,
+// mergeStaged carries out what the staging table holds of a checkpoint.
+func (s *Sink) mergeStaged(ctx context.Context, t *transaction, p prepared, m *merger) (head stagedHead, err error) {
+	var text string
+	err = t.QueryRow(ctx, `SELECT statement FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4 AND number = 0`,
+		p.bridge, p.sink, int64(p.gen), int64(p.cp)).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return head, p.gone(s)
+	}
+	if err != nil {
+		return head, lift(err)
+	}
+	if json.Unmarshal([]byte(text), &head) != nil {
+		return head, odd("a staged checkpoint %d.%d that cannot be read", p.gen, p.cp)
+	}
+	d := newDigest()
+	n, err := s.play(ctx, t, p, &d, m)
+	if err != nil {
+		return head, err
+	}
+	if n != p.Chunks || !bytes.Equal(d.sum(), p.Digest) {
+		return head, p.lost(fmt.Sprintf("somebody altered its rows in table %s: %d of %d chunks are there, and their digest is another one or incomplete", s.store.staging, n, p.Chunks))
+	}
+	return head, nil
+}
+
+// gone says that rows of a staged checkpoint are not there, although they were not merged.
+func (p prepared) gone(s *Sink) error {
+	return p.lost(fmt.Sprintf("its rows are not in table %s, or not all of them, and the mark in table %s says that they were not merged, so they were rolled back: by hand, "+
+		"or the server went back to a time before them", s.store.staging, s.store.fence))
+}
+
+// deleteStaged takes the rows of a checkpoint away, and tells how many there were.
+func (s *Sink) deleteStaged(ctx context.Context, t *transaction, p prepared) (int64, error) {
+	tag, err := t.Exec(ctx, `DELETE FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4`,
 		p.bridge, p.sink, int64(p.gen), int64(p.cp))
-	return err
+	return tag.RowsAffected(), err
 }
 
 // unstage takes a staged checkpoint away. The row of the generation comes first, as in a merge: which of the two was first decides.
@@ -260,7 +283,7 @@ func (s *Sink) unstage(ctx context.Context, p prepared) error {
 		return lift(err)
 	}
 	if err = s.noteAborted(ctx, t, p.writer, p.cp); err == nil {
-		err = s.deleteStaged(ctx, t, p)
+		_, err = s.deleteStaged(ctx, t, p)
 	}
 	if err != nil {
 		t.rollback(ctx)

@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// merger is who carries staged chunks out.
+type merger struct {
+	fresh map[string]*freshness // where COPY went well; nil: it is not tried
+	kept  []chunk               // the chunks, if they are at hand
+}
+
+// carry carries chunks out, in order.
+func (m *merger) carry(ctx context.Context, s *Sink, t *transaction, p prepared, chunks []chunk) error {
+	for len(chunks) > 0 {
+		n, err := m.some(ctx, s, t, p, chunks)
+		if err != nil {
+			return err
+		}
+		chunks = chunks[n:]
+	}
+	return nil
+}
+
+// some carries the first of chunks out, and those after it that are of its kind, and tells how many that were.
+func (m *merger) some(ctx context.Context, s *Sink, t *transaction, p prepared, chunks []chunk) (n int, err error) {
+	conn := t.Conn().PgConn()
+	first := &chunks[0]
+	switch {
+	case first.statement.Letters:
+		return 1, s.playLetters(ctx, t, p.writer, p.cp, first)
+	case !first.simple():
+		return 1, first.run(ctx, t)
+	}
+	for n = 1; n < len(chunks) && chunks[n].simple() && chunks[n].statement.SQL == first.statement.SQL; n++ {
+	}
+	if done, err := m.copyNew(ctx, conn, chunks[:n]); done || err != nil {
+		return n, err
+	}
+	return n, runAll(ctx, conn, chunks[:n])
+}
+
+// simple reports whether a chunk is a statement of whose answer nothing matters but whether it is an error.
+func (c *chunk) simple() bool {
+	return !c.statement.Letters && c.statement.Missing == "" && c.statement.Takes == 0 && c.statement.SQL != "" && c.statement.Then == ""
+}
+
+// runAll sends the statements of simple chunks one behind the other, and waits for the last, as applier.upsertAll does.
+func runAll(ctx context.Context, conn *pgconn.PgConn, chunks []chunk) error {
+	p := conn.StartPipeline(ctx)
+	err := sendAll(p, chunks)
+	if end := p.Close(); err == nil {
+		err = end
+	}
+	return err
+}
+
+func sendAll(p *pgconn.Pipeline, chunks []chunk) error {
+	for _, c := range chunks {
+		p.SendQueryParams(c.statement.SQL, c.params, c.statement.OIDs, binaryFormat(), nil)
+		if err := p.Flush(); err != nil {
+			return err
+		}
+	}
+	if err := p.Sync(); err != nil {
+		return err
+	}
+	for range chunks {
+		got, err := p.GetResults()
+		if err != nil {
+			return err
+		}
+		r, ok := got.(*pgconn.ResultReader)
+		if !ok {
+			return fmt.Errorf("the server answered a staged statement with %T", got)
+		}
+		if _, err := r.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
