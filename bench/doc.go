@@ -38,6 +38,10 @@
 // Start-up does not count: the clock of a consumer begins at its first record. Every table that was written is compared with what
 // it must hold, outside the measured time.
 //
+// Whoever reads the topic into Postgres does so in a process of its own, as a service does: the process that runs the contest holds the rows of all phases for those that
+// have them ready, and a collector that looks through gigabytes of them takes both cores from the server again and again. Do not run it under SCHED_RR or SCHED_FIFO:
+// Postgres would have them too, and none of the processes that share two cores then gives way to another before it blocks.
+//
 // # Settings
 //
 // FLINKSINK_POSTGRES names the server, else one is started (testbed/postgres); a database is made in it and dropped again. Mode Prepared needs its

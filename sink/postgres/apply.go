@@ -80,18 +80,15 @@ func (a *applier) run(ctx context.Context, t *transaction, tg *target, st statem
 		return err
 	}
 	held := a.stage.held()
-	most := chunkRows
-	if a.stage.of(t) && st.parts {
-		accepted, err := a.stage.accepts(ctx, tg, st)
-		if err != nil {
+	if a.stage.of(t) {
+		if pieces, err := a.stage.inPieces(ctx, tg, st, len(changes)); err != nil {
 			return err
-		}
-		if accepted { // as in upsertAll
-			most = pieceRows
+		} else if pieces {
+			return a.stagePieces(ctx, t, tg, st, changes)
 		}
 	}
 	for len(changes) > 0 {
-		n, err := a.fill(tg, st, changes[:min(len(changes), most)])
+		n, err := a.fill(tg, st, changes)
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@
 // statements themselves, under a savepoint that is rolled back; tables that can refuse nothing are spared that (no constraint but the key, no
 // trigger, columns of exact types, indexes of fixed width). What remains is what others do to the target in between: a row of theirs that takes a
 // unique value, a constraint added, a column dropped. Then Commit says so, is tried again with an alarm, and goes through once that is undone;
-// [Store.Settle] can let the checkpoint go.
+// [Store.Settle] can let the checkpoint go. Whoever staged a checkpoint of up to 16 MiB keeps it in memory until it is merged, so that it is not read back.
 //
 // A crash of the server, or a failover that loses transactions, takes rows and positions back together. Lanes set synchronous_commit = on
 // where it is off, and refuse UNLOGGED tables.

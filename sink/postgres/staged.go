@@ -36,6 +36,7 @@ type stage struct {
 	count  int     // in the table
 	digest digest  // of those
 	kept   kept    // the same, for whoever merges them
+	row    []byte  // of the table, as it is sent
 
 	rehearsing bool // statements are carried out, under the savepoint
 	later      bool // they will be, in Prepare: there were too many to hold
@@ -168,7 +169,6 @@ func (s *stage) flush(ctx context.Context) error {
 	if len(s.chunks) == 0 {
 		return nil
 	}
-	sql := `INSERT INTO ` + s.t.s.store.staging + ` (bridge, sink, generation, checkpoint, number, statement, params) VALUES ($1, $2, $3, 0, $4, $5, $6)`
 	statements := make([]string, len(s.chunks))
 	var b pgx.Batch
 	for i, c := range s.chunks {
@@ -178,7 +178,7 @@ func (s *stage) flush(ctx context.Context) error {
 		}
 		statements[i] = string(text)
 		s.count++
-		b.Queue(sql, s.w.bridge, s.w.sink, int64(s.w.gen), s.count, statements[i], c.params)
+		b.Queue(stagingInsert(s.t.s.store.staging), s.w.bridge, s.w.sink, int64(s.w.gen), s.count, statements[i], c.params)
 	}
 	digested := make(chan struct{})
 	go func() { // while the server is at work

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -69,15 +68,7 @@ func sendAll(p *pgconn.Pipeline, chunks []chunk) error {
 		return err
 	}
 	for range chunks {
-		got, err := p.GetResults()
-		if err != nil {
-			return err
-		}
-		r, ok := got.(*pgconn.ResultReader)
-		if !ok {
-			return fmt.Errorf("the server answered a staged statement with %T", got)
-		}
-		if _, err := r.Close(); err != nil {
+		if err := done(p); err != nil {
 			return err
 		}
 	}
