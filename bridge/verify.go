@@ -98,8 +98,24 @@ func Verify(ctx context.Context, name string, in Input, to sink.Verifiable, o *O
 // still as it was seen, in transactions of at most 1,000 rows, each with a row in the audit of the store. Each of them makes sure that the bridge is
 // still where it was, and ends its generations, so the bridge has to be stopped, or to have nothing to read. If it went on, the rest is an ErrTransient:
 // what was mended stays, and the next Repair finds what is left.
+//
+// A row that the target refuses may have waited for one that was mended after it, such as an extra row with its unique value. So where some were refused and
+// others mended, all is compared and mended once more; of that the report has what was mended, and what is refused now.
 func Repair(ctx context.Context, name string, in Input, to sink.Verifiable, o *Options, v *VerifyOptions) (VerifyReport, error) {
-	return verify(ctx, name, in, to, o, v, true)
+	r, err := verify(ctx, name, in, to, o, v, true)
+	if m := r.Mended; err == nil && m.Refused > 0 && m.Written+m.Deleted > 0 {
+		var more VerifyOptions
+		if v != nil {
+			more = *v
+		}
+		more.Found = nil // which was told of what is left
+		var again VerifyReport
+		if again, err = verify(ctx, name, in, to, o, &more, true); err == nil {
+			m.Refused, m.Changed = 0, 0
+		}
+		r.Mended = m.Add(again.Mended)
+	}
+	return r, err
 }
 
 func verify(ctx context.Context, name string, in Input, to sink.Verifiable, o *Options, v *VerifyOptions, mend bool) (VerifyReport, error) {

@@ -226,3 +226,22 @@ func TestRepair_OnlyWhatIsAsSeen(t *testing.T) {
 		t.Errorf("then: %s", counts(r))
 	}
 }
+
+// A row that waits for an extra one to go, which is found last, is mended by the same repair; and what is refused for good is counted once.
+func TestRepair_LooksTwice(t *testing.T) {
+	c := newCompared(t, "twice", typesSQL, postgres.Options{})
+	c.put(c.record(1, row(1, 1)), c.record(2, row(2, 2)), c.record(3, row(3, 3)))
+	c.catchUp(c.options())
+	c.db.exec("CREATE UNIQUE INDEX ON kv (s)")
+	c.db.exec("DELETE FROM kv")
+	c.db.exec("INSERT INTO kv (k, k2, s) VALUES (1000, '', 's2')")
+	c.db.exec("ALTER TABLE kv ADD CHECK (s <> 's3')")
+	found := 0
+	r := c.repair(&VerifyOptions{Found: func(sink.Difference) { found++ }})
+	if want := (sink.Mended{Written: 2, Deleted: 1, Refused: 1}); r.Mended != want || counts(r) != "keys 3 missing 3 stale 0 extra 1" || found != 4 {
+		t.Errorf("%s, told of %d; mended %+v, expected %+v", counts(r), found, r.Mended, want)
+	}
+	if r := c.verify(nil); counts(r) != "keys 3 missing 1 stale 0 extra 0" {
+		t.Errorf("then: %s", counts(r))
+	}
+}

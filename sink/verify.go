@@ -107,7 +107,7 @@ type Mended struct {
 	Written int64 // rows that were missing or stale
 	Deleted int64 // extra rows, those that are marked as deleted included
 	Changed int64 // rows that were left alone, since they are not any more as they were seen
-	Refused int64 // rows that the target does not take, or that the source did not send whole
+	Refused int64 // rows that the target does not take, or alters as it takes them (a trigger), or that the source did not send whole
 }
 
 // Add returns the sum.

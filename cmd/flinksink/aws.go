@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
@@ -31,7 +32,7 @@ func (c *call) bucketClient(ctx context.Context, flag string, f *s3Flags) (*s3.C
 	defer cancel()
 	cfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithLogger(logging.Nop{})) // its lines would stand among ours
 	if err != nil {
-		return nil, config("%s: what is set for AWS cannot be read (AWS_PROFILE, AWS_CONFIG_FILE, ~/.aws): %w", flag, err)
+		return nil, c.badAWS(flag, "what is set for AWS cannot be read (AWS_PROFILE, AWS_CONFIG_FILE, ~/.aws)", err)
 	}
 	cfg.Credentials = discreet{cfg.Credentials}
 	var bad error
@@ -45,11 +46,23 @@ func (c *call) bucketClient(ctx context.Context, flag string, f *s3Flags) (*s3.C
 	}
 	keys, err := cfg.Credentials.Retrieve(ctx)
 	if err != nil {
-		return nil, config("%s: the keys of the bucket are missing, or cannot be had: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE (of SSO after aws sso login): %w", flag, err)
+		return nil, c.badAWS(flag, "the keys of the bucket are missing, or cannot be had: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE (of SSO after aws sso login)", err)
 	}
 	c.secret(keys.SecretAccessKey)
 	c.secret(keys.SessionToken)
 	return client, nil
+}
+
+// badAWS tells what is seen to be wrong with the files of AWS, and else what is the matter in general. The SDK's own words come last, and are left out where they are only
+// about the last of the places where it looked for keys, behind the files.
+func (c *call) badAWS(flag, what string, err error) error {
+	why := ": " + strings.Join(strings.Fields(err.Error()), " ")
+	if seen := c.awsFiles(); seen != "" {
+		if what = seen; strings.Contains(why, "no EC2 IMDS role found") {
+			why = ""
+		}
+	}
+	return &configError{err: &connectFailure{flag + ": " + what + why, err}}
 }
 
 // discreet keeps the output of a credential_process, which the SDK quotes where it cannot read it, out of errors: it holds keys.

@@ -23,6 +23,7 @@ type checkFlags struct {
 	broker brokerFlags
 	target targetFlags
 	data   dataFlags
+	pace   paceFlags
 	bridge string
 
 	unordered, missed bool
@@ -36,8 +37,9 @@ func (c *call) check() *cobra.Command {
 		Long: `check looks at everything that run looks at before its first row, and at what would stop it soon after: the table's definition and
 options, brokers, topic and consumer group, the targets (a database with its rights, flinksink's own tables and the table column by column;
 a topic and its brokers' limits; a bucket; an index and its mapping), and whether the stored positions still exist. Its flags are among
-those of run. It writes nothing, makes nothing and takes no partition, so it can run beside the bridge. Whether a bucket can hold
-positions needs scratch objects, and is found by run.
+those of run, and mean the same: give it those that run will have, as --interval and --lanes are compared with what servers allow
+(timeouts of transactions, connections, prepared transactions). It writes nothing, makes nothing and takes no partition, so it can run
+beside the bridge. Whether a bucket can hold positions needs scratch objects, and is found by run.
 
 Each line says ok, note (worth knowing), wrong (with the cure) or skip (could not be looked at). The last lines state the guarantee that
 the bridge gives, and what keeps it from being more; beside something wrong there is none. Exit status 1 when something would stop
@@ -52,6 +54,7 @@ the bridge.`,
 	f.table.add(cmd)
 	f.broker.add(cmd)
 	f.target.add(cmd)
+	f.pace.add(cmd)
 	f.data.add(cmd)
 	cmd.Flags().BoolVar(&f.unordered, "unordered", false, "as of run: accept a CDC topic of several partitions whose records have no key as far as the table says")
 	cmd.Flags().BoolVar(&f.missed, "allow-missed-deletes", false, "as of run: accept that deletes of a compacted topic may have been missed while the bridge was down")
@@ -114,6 +117,9 @@ func (c *call) doCheck(cmd *cobra.Command, f *checkFlags) error {
 	if f.bridge == "" {
 		return usage(errors.New("--bridge is empty: give the bridge a name"))
 	}
+	if err := f.pace.check(); err != nil {
+		return err
+	}
 	onData, err := f.data.policy()
 	if err != nil {
 		return err
@@ -170,7 +176,7 @@ func (k *checkup) definition(s *subject, f *checkFlags) {
 	in, err := bridge.FromTable(t, dec)
 	if err == nil && dec != nil {
 		// The sink takes no part in the settings that are checked here: its own are checked by the database.
-		_, err = bridge.New(f.bridge, in, &postgres.Sink{}, nil)
+		_, err = bridge.New(f.bridge, in, &postgres.Sink{}, &bridge.Options{Interval: f.pace.interval, Lanes: f.pace.lanes})
 	}
 	if k.bad("settings", err) {
 		return
@@ -206,7 +212,7 @@ func key(s *changelog.Schema) string {
 
 // targets looks at the targets, and at what is stored.
 func (k *checkup) targets(ctx context.Context, s *subject, f *checkFlags, ts []target) {
-	r := &reading{bridge: f.bridge, table: s.table, lanes: 1, source: f.table.text, named: f.table.name}
+	r := &reading{bridge: f.bridge, table: s.table, lanes: f.pace.lanes, interval: f.pace.interval, source: f.table.text, named: f.table.name}
 	var err error
 	if r.formats, err = f.table.formats(); k.bad("ddl", err) {
 		return
@@ -235,7 +241,7 @@ func (k *checkup) targets(ctx context.Context, s *subject, f *checkFlags, ts []t
 	}
 	fine := true
 	for i, t := range to.targets {
-		lane := sink.Lane{Bridge: f.bridge, Sink: to.outputs[i].Name, Interval: bridge.DefaultInterval}
+		lane := sink.Lane{Bridge: f.bridge, Sink: to.outputs[i].Name, Interval: f.pace.interval, Number: f.pace.lanes - 1}
 		if s.dec != nil {
 			lane.Tables = []*changelog.Table{s.dec.Table()}
 		}
@@ -263,6 +269,16 @@ func (k *checkup) stored(ctx context.Context, s *subject, to *opened, fingerprin
 		k.bad("bridge", fmt.Errorf("the name %q belongs to another bridge (%s), while this one is (%s): give this bridge a name of its own", state.Bridge, state.Fingerprint, fingerprint))
 		return
 	}
+	var ws []witness
+	for _, t := range to.targets {
+		if w := witnessOf(t, s.flags.target.keep.schema); w != nil {
+			ws = append(ws, w)
+		}
+	}
+	state.Pending = slices.DeleteFunc(state.Pending, func(of sink.Committable) bool {
+		done, _ := k.c.proven(ctx, ws, of) // a bridge that stops leaves receipts of what is done
+		return done
+	})
 	k.ground(ctx, s, state)
 }
 

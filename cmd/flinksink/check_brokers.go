@@ -89,6 +89,7 @@ func (k *checkup) brokers(ctx context.Context, s *subject) {
 		}
 	}
 	k.compaction(ctx, adm, topics)
+	k.spread(s)
 }
 
 // mayRead finds topics whose offsets the user may ask for and whose records not: the bridge would find that with its first fetch.

@@ -231,3 +231,15 @@ func TestRun_TopicMadeAnew(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 }
+
+// check compares --lanes with what run needs for them: connections, prepared transactions, partitions.
+func TestCheck_Lanes(t *testing.T) {
+	s := newSteered(t)
+	s.ids(0, 1)
+	s.says(s.check("--create-table", "--lanes", "2"), exitDone, "note lanes 2 lanes share 1 partitions: 1 of them have nothing to do", "ok lanes 2 lanes and their store use 3 connections at once")
+	s.says(s.check("--create-table", "--lanes", "5000"), exitDone, "note lanes 5000 lanes and their store use 5001 connections at once, and the server has ")
+	s.says(s.check("--create-table", "--lanes", "5000", "--mode", "prepared"), exitFailed, "wrong server max_prepared_transactions")
+	tight := *s
+	tight.scratch = &scratch{to: s.to + "&pool_max_conns=2", schema: s.schema, conn: s.conn}
+	tight.says(tight.check("--create-table", "--lanes", "2"), exitFailed, "wrong database --to: pool_max_conns=2 is too small for --lanes 2")
+}

@@ -68,21 +68,16 @@ func (c *call) renamed(text string) string {
 	case table:
 		text = strings.ReplaceAll(text, "Options.Columns", "--column")
 	}
-	if table && !slices.Contains(c.kinds, atKafka) {
-		text = limits.Replace(text)
-	}
 	return flags.Replace(text)
 }
 
-// limits are settings of the Postgres sink that have no flag.
-var limits = strings.NewReplacer(
-	"longer than Options.TransactionTimeout: raise it, or make", "longer than an hour, the longest that a transaction may take here: make",
-	"Options.TransactionTimeout", "an hour",
-	"Options.IdleTimeout", "5 minutes",
-)
-
-// flags are the names of settings.
+// flags are the names of settings. Longer texts come before what they begin with. Those that no flag sets are said in words.
 var flags = strings.NewReplacer(
+	// Of the Postgres sink; Kafka's have the same names.
+	"longer than Options.TransactionTimeout: raise it, or make", "longer than an hour, the longest that a transaction may take here: make",
+	"Options.IdleTimeout, or Options.TransactionTimeout from", "5 minutes, or an hour from",
+	"Options.IdleTimeout", "5 minutes",
+
 	"Options.CreateTable", "--create-table",
 	"Options.CreateIndex", "--create-table",
 	"Options.Deletes. Tombstone keeps a small document in place of a deleted row, which readers leave out by the alias of Options.Alias, and never goes backwards. Hard deletes",
@@ -115,12 +110,18 @@ var flags = strings.NewReplacer(
 	"Options.DeadLetterTopic", "--kafka-dead-letters",
 	"Options.Prefix", "--kafka-prefix",
 	"Options.Topic ", "--kafka-checkpoints ",
+	"(Options.Topic)", "(--kafka-checkpoints)",
 	"the store in Options.Store decides", "the store of --store decides",
 	"Options.Store", "--store",
 	"Options.Schema", "--store-schema",
 	"Options.InstanceID", "--instance",
 	"Options.Interval", "--interval",
 	"Options.MaxDowntime", "--kafka-max-downtime",
+	"it is a time, or NoDowntime", "it is 0s, for none, or longer",
+	"READ on Options.Group", "READ on the consumer group",
+	"on another one, leave Options.Group empty", "on another one, the bridge needs another store (--store)",
+	"(Options.Group)", "('properties.group.id')",
+	"('properties.group.id'): set Options.Group", "('properties.group.id'): name one",
 	"Options.Lanes", "--lanes",
 	"Options.Unordered", "--unordered",
 	"Options.AllowMissedDeletes", "--allow-missed-deletes",
@@ -146,6 +147,19 @@ var flags = strings.NewReplacer(
 	"Options.Evolve", "--evolve",
 	"Options.TruncateNanos", "--truncate-nanos",
 	"Options.Mode to Staged", "--mode to staged",
+	"Options.Mode Rename", "--mode rename",
+	"Options.DataBudget (--data-budget)", "--data-budget",
+	"Options.OnData (--on-data)", "--on-data",
+	"Options.OnData is DeadLetter, and no sink of the bridge can keep dead letters (be a sink.DeadLetterKeeper): choose Halt or Skip, or a sink that can",
+	"--on-data is dead-letter, and no target can keep dead letters: choose halt or skip, or a target that can",
+	"Options.FlinkVersion", "--flink-version",
+	", which Options.ControlIndex names", "",
+	", which Options.DeadLetters names", "",
+	"Options.Meta, which says where a document comes from", "the note of where a document comes from",
+	"the name of Options.Meta", "the name of the note of where a document comes from",
+	" (Options.Patience)", "",
+	"no answer within Options.RequestTimeout", "no answer in time",
+	"set Options.Checksum to ChecksumCRC32", "that is for a program of one's own, by s3.Settings.Checksum",
 	"postgres.Now", "now()",
 	"VerifyOptions.From", "--from",
 	"VerifyOptions.Memory", "--memory",

@@ -21,6 +21,7 @@ type explainFlags struct {
 	to         string
 	partitions int
 	unordered  bool
+	kafka      kafkaFlags
 }
 
 func (c *call) explain() *cobra.Command {
@@ -31,11 +32,13 @@ func (c *call) explain() *cobra.Command {
 		Long: `explain reads what Flink's EXPLAIN CHANGELOG_MODE INSERT INTO ... printed (PLAN_ADVICE may stand beside CHANGELOG_MODE; a statement set is
 read too), or the planner's error, and says: which kinds of change reach the table, the first node of the plan that makes updates and
 the first that makes deletes, whether upsertMaterialize is on, whether connector, format and key of the table can carry it, and whether
-the target can take it. What is wrong comes with the cure. No server is asked.
+the target can take it. What is wrong comes with the cure. No server is asked. A topic is judged as run would write it: encoded as the one
+that is read, or as --kafka-ddl says.
 
 Each line says ok, note (worth knowing) or wrong. The last line is the mode that the plan promises; run --plan holds the topic to it.
 Exit status 1 when something is wrong, 2 when there is no plan in the text.`,
 		Example: `  flinksink explain --plan plan.txt --ddl orders.sql
+  flinksink explain --plan plan.txt --ddl orders.sql --to kafka --kafka-ddl copy.sql
   sql-client.sh -f explain.sql | flinksink explain --plan - --ddl orders.sql --table per_customer --to postgres --partitions 3`,
 		Args: cobra.NoArgs,
 	}
@@ -48,14 +51,19 @@ Exit status 1 when something is wrong, 2 when there is no plan in the text.`,
 	fs.StringVar(&f.to, "to", "", "`TARGET` to judge: postgres, kafka, s3 or elastic, or a URL of one, to which no connection is made (default: only the topic is judged)")
 	fs.IntVar(&f.partitions, "partitions", 0, "`NUMBER` of partitions of the topic (default: not known)")
 	fs.BoolVar(&f.unordered, "unordered", false, "as of run: accept a CDC topic of several partitions whose records have no key as far as the table says")
+	f.kafka.addTable(cmd)
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doExplain(cmd, f) })
 	return cmd
 }
 
 func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
 	s := explain.Settings{Partitions: f.partitions, Unordered: f.unordered}
-	var err error
-	if s.Sink, err = c.judged(f.to); err != nil {
+	to, err := c.judged(f.to)
+	if err != nil {
+		return err
+	}
+	s.Sink = sinks[to.kind]
+	if err := flagsOfOthers(cmd.Flags(), []place{to}); err != nil {
 		return err
 	}
 	if f.partitions < 0 {
@@ -73,7 +81,9 @@ func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
 		return err
 	}
 	if s.Sink == explain.Kafka {
-		c.handOn(r, t, &f.table)
+		if err := c.judgeTopic(cmd.Context(), r, t, f, to); err != nil {
+			return err
+		}
 	}
 	wrong, err := c.writeReport(cmd.OutOrStdout(), r)
 	switch {
@@ -87,48 +97,26 @@ func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
 	return nil
 }
 
-// handOn adds whether a copy into another topic takes the values as they came. A table that cannot be read or written is reported by others.
-func (c *call) handOn(r *explain.Report, t *ddl.Table, f *tableFlags) {
-	d, err := decoder(t, f)
-	if err != nil {
-		return
-	}
-	yes, text, err := wouldHandOn(t, f, d.Table())
-	if err != nil {
-		return
-	}
-	finding := explain.Finding{Level: explain.Note, What: "sink", Text: text}
-	if yes {
-		finding.Level, finding.Text = explain.OK, text+", as run writes unless --kafka-ddl says otherwise"
-	}
-	r.Findings = append(r.Findings, finding)
-}
+// sinks are those that a plan is judged for.
+var sinks = map[kind]explain.Sink{"": explain.NoSink, atPostgres: explain.Postgres, atKafka: explain.Kafka, atS3: explain.Files, atIndex: explain.Index}
 
-// judged is the sink that --to names.
-func (c *call) judged(to string) (explain.Sink, error) {
-	if to == "" {
-		return explain.NoSink, nil
+// judged is what --to names: a kind, or a place of it.
+func (c *call) judged(to string) (place, error) {
+	switch kind(to) {
+	case "", atPostgres, atKafka, atS3, atIndex:
+		return place{kind: kind(to)}, nil
+	case "postgresql":
+		return place{kind: atPostgres}, nil
 	}
-	k := kind(to)
 	if strings.Contains(to, ":") {
 		p, err := c.placeOf("--to", to, targetKinds()...)
 		if err != nil {
-			return 0, &configError{err: err, usage: true}
+			return place{}, &configError{err: err, usage: true}
 		}
-		k = p.kind
-	}
-	switch k {
-	case atPostgres, "postgresql":
-		return explain.Postgres, nil
-	case atKafka:
-		return explain.Kafka, nil
-	case atS3:
-		return explain.Files, nil
-	case atIndex:
-		return explain.Index, nil
+		return p, nil
 	}
 	c.secret(to)
-	return 0, usage(errors.New("--to takes postgres, kafka, s3 or elastic, or a URL of one"))
+	return place{}, usage(errors.New("--to takes postgres, kafka, s3 or elastic, or a URL of one"))
 }
 
 // explained reads a plan, from a file or from standard input, and what it means for t.

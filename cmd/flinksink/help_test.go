@@ -52,6 +52,8 @@ func TestUsageErrors(t *testing.T) {
 		{"explain --ddl a", "flinksink: required flag(s) \"plan\" not set\nSee 'flinksink explain --help'.\n"},
 		{"explain --ddl a --plan b --to x", "flinksink: --to takes postgres, kafka, s3 or elastic, or a URL of one\nSee 'flinksink explain --help'.\n"},
 		{"explain --ddl - --plan -", "flinksink: --plan and --ddl cannot both be standard input\nSee 'flinksink explain --help'.\n"},
+		{"check --bridge x --ddl a --to b --interval 0s", "flinksink: --interval has to be longer than 0, e.g. 1s\nSee 'flinksink check --help'.\n"},
+		{"check --bridge x --ddl a --to b --lanes 0", "flinksink: --lanes has to be 1 or more\nSee 'flinksink check --help'.\n"},
 		{"check --bridge x --ddl a", "flinksink: required flag(s) \"to\" not set\nSee 'flinksink check --help'.\n"},
 		{"replay --ddl a", "flinksink: required flag(s) \"file\", \"to\" not set\nSee 'flinksink replay --help'.\n"},
 	} {

@@ -59,7 +59,7 @@ func (c *call) compact() *cobra.Command {
 		Short: "Merge the small files that a bridge left in a bucket",
 		Long: `compact merges small files of committed checkpoints, folder by folder, and deletes what earlier calls replaced long enough ago. A timer
 or an operator calls it, beside the bridge that runs or not; two calls at the same time do each other no harm. It says what it left alone,
-and why.
+and why. Files of a format that --s3-format does not name are left alone: where run had several, each takes a call.
 
 Readers by manifest see each row once at every moment. Who lists folders does not: he sees the old files until they are deleted, and never
 the merged ones. So a lake that is compacted is read by its manifests.`,
@@ -94,6 +94,9 @@ the merged ones. So a lake that is compacted is read by its manifests.`,
 		did, err := s3sink.Compact(cmd.Context(), client, d.bucket, d.prefix, o)
 		if err != nil {
 			return err
+		}
+		if did.Number == 0 && did.Left.Checkpoints+did.Left.Young == 0 {
+			return f.noManifest(cmd.Context(), client, d)
 		}
 		return writeCompacted(cmd.OutOrStdout(), did, o)
 	})
@@ -140,20 +143,47 @@ func writeLeft(b *strings.Builder, did s3sink.CompactResult, o s3sink.CompactOpt
 	say(left.Young, "checkpoints younger than %s (--older-than)", o.OlderThan)
 	say(left.Large, "files larger than %s MiB, half of --file-size", thousands(o.FileBytes>>21))
 	say(left.Alone, "files without another small one in the same folder")
-	if left.Checkpoints+left.Young == 0 {
-		fmt.Fprintf(b, "no manifest of bridge %q, sink %q, is there: compare --to, --bridge and --sink with those of run, and see whether it wrote manifests (--s3-manifest)\n", o.Bridge, o.Sink)
-	}
 }
 
-// formatOf is the --s3-format whose files end so, "" for none.
-func formatOf(end string) string {
-	for _, name := range []string{"json", "csv", "raw", "parquet", "avro"} {
-		f, err := (&s3Flags{format: name}).files()
-		if err == nil && strings.HasPrefix(end+".", f.Layout().Extension+".") {
-			return name
-		}
+// noManifest refuses a sink that has no manifest there.
+func (f *lakeFlags) noManifest(ctx context.Context, client *s3.Client, d folder) error {
+	all, err := s3sink.Sinks(ctx, client, d.bucket, d.prefix)
+	if err != nil {
+		return err
 	}
-	return ""
+	if slices.Contains(all, s3sink.SinkName{Bridge: f.bridge, Sink: f.sink}) {
+		return config("bridge %q, sink %q, has no manifest below %s: it has committed nothing yet, or writes none (--s3-manifest of run), and there is nothing to go by", f.bridge, f.sink, d)
+	}
+	return f.nothing("a manifest", d, all)
+}
+
+// nothing says that a sink has not left what was looked for, and names those that have left something.
+func (f *lakeFlags) nothing(what string, d folder, all []s3sink.SinkName) error {
+	const most = 20
+	var there []string
+	for _, n := range all[:min(most, len(all))] {
+		there = append(there, fmt.Sprintf("bridge %q, sink %q", n.Bridge, n.Sink))
+	}
+	if len(all) > most {
+		there = append(there, fmt.Sprintf("and %d more", len(all)-most))
+	}
+	if there == nil {
+		there = []string{"no bridge at all"}
+	}
+	return config("bridge %q, sink %q, has not left %s below %s, where %s left something: correct the names (the sink is called s3 where run had several targets) or the folder; or it has committed nothing yet, or writes no manifests (--s3-manifest of run)",
+		f.bridge, f.sink, what, d, strings.Join(there, "; "))
+}
+
+// hasManifest reports whether there is any of the sink's.
+func (f *lakeFlags) hasManifest(ctx context.Context, client *s3.Client, d folder) (bool, error) {
+	rd, err := s3sink.NewReader(client, d.bucket, d.prefix, &s3sink.ReaderOptions{Bridge: f.bridge, Sink: f.sink})
+	if err != nil {
+		return false, err
+	}
+	for _, err := range rd.Manifests(ctx) {
+		return err == nil, err
+	}
+	return false, nil
 }
 
 // successFlags are those of flinksink success.
@@ -232,6 +262,14 @@ func (c *call) doSuccess(cmd *cobra.Command, f *successFlags) error {
 	did, err := s3sink.Success(ctx, client, at.bucket, at.prefix, f.o)
 	if err != nil {
 		return err
+	}
+	if did.Watermark.IsZero() {
+		if has, err := f.hasManifest(ctx, client, at); err != nil || !has {
+			if err == nil {
+				err = f.noManifest(ctx, client, at)
+			}
+			return err
+		}
 	}
 	return writeSuccess(cmd.OutOrStdout(), did)
 }

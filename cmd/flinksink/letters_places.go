@@ -61,6 +61,15 @@ func (c *call) lettersInBucket(ctx context.Context, p place, f *lettersFlags) ([
 		}
 		out.add(postgres.StoredLetter{DeadLetter: l.DeadLetter(), Bridge: f.bridge})
 	}
+	if f.bridge != "" && len(out.all) == 0 { // of a misspelt name there are none, which proves nothing
+		all, err := s3sink.Sinks(ctx, client, d.bucket, d.prefix)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(all, s3sink.SinkName{Bridge: f.bridge, Sink: f.sink}) {
+			return nil, (&lakeFlags{bridge: f.bridge, sink: f.sink}).nothing("anything", d, all)
+		}
+	}
 	return out.newestFirst(), nil
 }
 
@@ -130,8 +139,7 @@ func (c *call) lettersInIndex(ctx context.Context, p place, f *lettersFlags) (al
 // pendingOf is what any store knows of what is decided and waits.
 func pendingOf(s *sink.State) (out []postgres.InDoubt) {
 	for _, p := range s.Pending {
-		out = append(out, postgres.InDoubt{Bridge: s.Bridge, Sink: p.Sink, Generation: p.Generation, Checkpoint: p.Checkpoint, What: "receipt", From: p.From, To: p.To,
-			Plan: postgres.Leave, Why: "it is decided, and the store hears of its commit with the next checkpoint; if it is not done, the bridge does it before anything else when it is started"})
+		out = append(out, postgres.InDoubt{Bridge: s.Bridge, Sink: p.Sink, Generation: p.Generation, Checkpoint: p.Checkpoint, What: "receipt", From: p.From, To: p.To, Plan: postgres.Leave})
 	}
 	return out
 }

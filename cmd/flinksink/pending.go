@@ -31,6 +31,9 @@ staged rows, receipts of decided checkpoints, generations that may still write. 
   lost       it is decided and gone: what it covers has to be read again
   settled    it is committed, and a bridge that stopped in good order has left the receipt: shown with --all
 
+Whether a receipt is committed is read at its target: in the tables of a Postgres that is the store, in the bucket or the brokers that hold
+the positions, and at what --to names. Of other targets it is not known, and the receipt is shown.
+
 A generation that may still write, with nothing beside it, is not in doubt by itself.
 
 A bridge that starts, or takes partitions over, settles by itself what is its own. It changes nothing.
@@ -39,15 +42,17 @@ Of a store that is not Postgres it lists the receipts of decided checkpoints, of
 uploads and staged objects of S3 that wait. What was prepared and never decided is in no store; the next start of the bridge rolls it
 back.`,
 		Example: `  flinksink pending --store postgres://app@db/shop
-  flinksink pending --store postgres://app@db/shop --bridge orders --json`,
+  flinksink pending --store postgres://app@db/shop --bridge orders --json
+  flinksink pending --store postgres://app@db/shop --bridge all --to s3://lake/raw --to kafka://broker:9092`,
 		Args: cobra.NoArgs,
 	}
 	f.add(cmd, "`NAME` of one bridge (default: all, in Postgres)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringArrayVar(&f.to, "to", nil, "`URL` of a target, which is asked whether a receipt is committed: "+spellings(atPostgres, atKafka, atS3)+"; may be repeated (default: what holds the positions is asked)")
 	cmd.Flags().BoolVar(&settled, "all", false, "show receipts too that are proven to be committed")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
 		return c.with(cmd, f, func(st *keeper) error {
-			all, err := inDoubt(cmd, st, f.bridge)
+			all, notes, err := c.inDoubt(cmd, f, st)
 			if err != nil {
 				return err
 			}
@@ -59,27 +64,10 @@ back.`,
 				e.SetIndent("", "  ")
 				return e.Encode(map[string]any{"pending": inDoubtJSON(all)})
 			}
-			return writePending(cmd.OutOrStdout(), all, time.Now())
+			return writePending(cmd.OutOrStdout(), all, notes, time.Now())
 		})
 	})
 	return cmd
-}
-
-// inDoubt lists what waits. Of a misspelt name nothing is in doubt, and so it is refused.
-func inDoubt(cmd *cobra.Command, k *keeper, bridge string) ([]postgres.InDoubt, error) {
-	if k.pg == nil {
-		all, err := readBridges(cmd, k, bridge)
-		if err != nil {
-			return nil, err
-		}
-		return pendingOf(&all[0].State), nil
-	}
-	if bridge != "" {
-		if _, err := readBridges(cmd, k, bridge); err != nil {
-			return nil, err
-		}
-	}
-	return k.pg.Pending(cmd.Context(), bridge)
 }
 
 func (c *call) settle() *cobra.Command {
@@ -120,15 +108,21 @@ else: run it once more, with --until-end. What it says is lost there is let go b
 			if err != nil {
 				return err
 			}
-			if _, err := readBridges(cmd, k, f.bridge); err != nil {
+			elsewhere, err := k.elsewhere(cmd.Context())
+			if err != nil {
 				return err
+			}
+			if !slices.Contains(elsewhere, f.bridge) { // of such a bridge what a successor has fenced can be rolled back
+				if _, err := readBridges(cmd, k, f.bridge); err != nil {
+					return err
+				}
 			}
 			if !yes {
 				all, err := st.Pending(cmd.Context(), f.bridge)
 				if err != nil {
 					return err
 				}
-				if err := writePending(cmd.OutOrStdout(), withoutSettled(all), time.Now()); err != nil {
+				if err := writePending(cmd.OutOrStdout(), withoutSettled(all), nil, time.Now()); err != nil {
 					return err
 				}
 				_, err = io.WriteString(cmd.OutOrStdout(), "nothing was changed: --yes does it\n")
@@ -178,13 +172,16 @@ func withoutSettled(all []postgres.InDoubt) []postgres.InDoubt {
 // doubtful reports whether something waits for a decision, or for somebody to carry one out. A generation does not, that may still write.
 func doubtful(d *postgres.InDoubt) bool { return d.Plan != postgres.Done && d.Checkpoint != 0 }
 
-func writePending(w io.Writer, all []postgres.InDoubt, now time.Time) error {
+func writePending(w io.Writer, all []postgres.InDoubt, notes []string, now time.Time) error {
 	var b strings.Builder
 	for i := range all {
 		writeInDoubt(&b, &all[i], now)
 	}
 	if !slices.ContainsFunc(all, func(d postgres.InDoubt) bool { return doubtful(&d) }) {
 		b.WriteString("nothing is in doubt\n")
+	}
+	for _, n := range notes {
+		b.WriteString(n + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -125,6 +126,9 @@ func (p place) broker(flag string) (broker, error) {
 // folder is a place in a bucket.
 type folder struct{ bucket, prefix string }
 
+// String is the folder as a URL.
+func (d folder) String() string { return "s3://" + path.Join(d.bucket, d.prefix) }
+
 // folder reads s3://bucket/prefix.
 func (p place) folder(flag string) (folder, error) {
 	if err := p.withoutUser(flag, "the server is chosen by --s3-endpoint and --s3-region, the keys by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"); err != nil {
@@ -139,11 +143,11 @@ func (p place) folder(flag string) (folder, error) {
 
 // file reads file:PATH, also as file:///PATH.
 func (p place) file() string {
-	path := strings.TrimPrefix(p.url, "file:")
-	if rest, ok := strings.CutPrefix(path, "//"); ok {
-		path = rest
+	name := strings.TrimPrefix(p.url, "file:")
+	if rest, ok := strings.CutPrefix(name, "//"); ok {
+		name = rest
 	}
-	return path
+	return name
 }
 
 // article names a kind's places for people.

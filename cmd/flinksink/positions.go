@@ -26,6 +26,9 @@ type positionFlags struct {
 	kafka  kafkaFlags
 	s3     s3Flags
 	bridge string
+
+	to []string // of pending: targets to ask
+	at []place  // the same
 }
 
 func (f *positionFlags) add(cmd *cobra.Command, bridge string) {
@@ -44,7 +47,15 @@ func (c *call) with(cmd *cobra.Command, f *positionFlags, do func(st *keeper) er
 	if err != nil {
 		return err
 	}
-	if err := flagsOfOthers(cmd.Flags(), []place{p}); err != nil {
+	f.at = nil
+	for _, to := range f.to {
+		at, err := c.placeOf("--to", to, atPostgres, atKafka, atS3)
+		if err != nil {
+			return err
+		}
+		f.at = append(f.at, at)
+	}
+	if err := flagsOfOthers(cmd.Flags(), append([]place{p}, f.at...)); err != nil {
 		return err
 	}
 	st, err := c.openStore(cmd.Context(), &f.keep, &f.kafka, &f.s3, 1)
@@ -142,6 +153,9 @@ func readBridges(cmd *cobra.Command, k *keeper, bridge string) ([]stored, error)
 	}
 	if bridge != "" {
 		if !slices.Contains(names, bridge) {
+			if writers, err := k.writers(ctx); err == nil && slices.Contains(writers, bridge) {
+				return nil, config("--bridge: %q writes into this database, and its positions are in another store: name that one by --store", bridge)
+			}
 			return nil, config("--bridge: %s knows no bridge %q: it knows %s", st, bridge, quoted(names))
 		}
 		names = []string{bridge}
@@ -210,7 +224,7 @@ func (s *stored) unsaved() (out []changelog.Partition) {
 
 func writeBridges(w io.Writer, all []stored) error {
 	if len(all) == 0 {
-		_, err := io.WriteString(w, "no bridge has stored anything here\n")
+		_, err := io.WriteString(w, "no bridge has its positions here\n")
 		return err
 	}
 	var b strings.Builder

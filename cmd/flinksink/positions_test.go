@@ -274,7 +274,7 @@ func TestPositions_MistakesDoNothing(t *testing.T) {
 
 func TestPositionsShow(t *testing.T) {
 	s := newSteered(t)
-	if got := s.positions("show"); got.status != exitDone || got.out != "no bridge has stored anything here\n" {
+	if got := s.positions("show"); got.status != exitDone || got.out != "no bridge has its positions here\n" {
 		t.Errorf("status %d: %s%s", got.status, got.out, got.errs)
 	}
 	if got := s.positions("show", "--json"); got.status != exitDone || strings.Join(strings.Fields(got.out), "") != `{"bridges":[]}` {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +15,7 @@ type runFlags struct {
 	target    targetFlags
 	bridge    string
 	instance  string
-	interval  time.Duration
-	lanes     int
+	pace      paceFlags
 	untilEnd  bool
 	unordered bool
 	missed    bool
@@ -78,9 +76,8 @@ file, an index), with --on-data skip it is dropped and counted; either way the b
 	f.table.add(cmd)
 	f.broker.add(cmd)
 	f.target.add(cmd)
-	fs.DurationVar(&f.interval, "interval", bridge.DefaultInterval, "longest `TIME` between two checkpoints while there is something to save; where only files are written, which each checkpoint ends, 5m unless it is given")
+	f.pace.add(cmd)
 	fs.BoolVar(&f.untilEnd, "until-end", false, "stop at the last stable offsets that were there at the start")
-	fs.IntVar(&f.lanes, "lanes", 1, "`NUMBER` of lanes that the partitions are spread over, each with a connection of its own")
 	fs.BoolVar(&f.unordered, "unordered", false, "accept a CDC topic of several partitions whose records have no key as far as the table says: each row's changes are in one partition all the same")
 	fs.BoolVar(&f.missed, "allow-missed-deletes", false, "go on although the bridge was down for longer than its compacted topic keeps deletes: rows whose deletes it missed stay")
 	fs.BoolVar(&f.halt, "halt-when-fenced", false, "stop when another process has taken partitions over, or a position was moved by hand, instead of joining the group again")
@@ -92,13 +89,11 @@ file, an index), with --on-data skip it is dropped and counted; either way the b
 }
 
 func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
-	switch {
-	case f.bridge == "":
+	if f.bridge == "" {
 		return usage(fmt.Errorf("--bridge is empty: give the bridge a name"))
-	case f.interval <= 0:
-		return usage(fmt.Errorf("--interval has to be longer than 0, e.g. 1s"))
-	case f.lanes < 1:
-		return usage(fmt.Errorf("--lanes has to be 1 or more"))
+	}
+	if err := f.pace.check(); err != nil {
+		return err
 	}
 	onData, err := f.data.policy()
 	if err != nil {
@@ -127,11 +122,11 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	r, err := newReading(f.bridge, t, in, &f.table, f.lanes)
+	r, err := newReading(f.bridge, t, in, &f.table, f.pace.lanes)
 	if err != nil {
 		return err
 	}
-	r.interval = f.interval
+	r.interval = f.pace.interval
 	to, err := c.open(cmd.Context(), ts, &f.target, r)
 	if err != nil {
 		return err
@@ -145,14 +140,14 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 			return err
 		}
 	}
-	interval := f.interval
+	interval := f.pace.interval
 	if !cmd.Flags().Changed("interval") {
 		interval = 0 // the bridge's default, which looks at its sinks
 	}
 	return c.drive(cmd, r, to, bridge.Options{
 		InstanceID: f.instance,
 		Interval:   interval,
-		Lanes:      f.lanes,
+		Lanes:      f.pace.lanes,
 		UntilEnd:   f.untilEnd,
 		Unordered:  f.unordered,
 		Promise:    promise,

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -44,6 +46,23 @@ type keeper struct {
 	file  *filestore.Store // nil: it is another one
 	pool  *pgxpool.Pool    // of pg
 	close func()
+
+	schema  string  // of pg's tables
+	witness witness // of receipts whose target is the server of the store; nil: it is no target, or tells by itself
+}
+
+// writers names the bridges that have left receipts in the tables of the store's schema, whichever store decided about them.
+func (k *keeper) writers(ctx context.Context) (names []string, err error) {
+	fence := pgx.Identifier{k.schema, "fence"}.Sanitize()
+	there := false
+	if err := k.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", fence).Scan(&there); err != nil || !there {
+		return nil, err
+	}
+	rows, err := k.pool.Query(ctx, `SELECT DISTINCT bridge COLLATE "C" FROM `+fence+` ORDER BY 1`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 func newStore(pool *pgxpool.Pool, schema string) (*postgres.Store, error) {
@@ -67,7 +86,7 @@ func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf 
 			pool.Close()
 			return nil, err
 		}
-		k.Store, k.pool, k.close = k.pg, pool, pool.Close
+		k.Store, k.pool, k.close, k.schema = k.pg, pool, pool.Close, cmp.Or(f.schema, "flinksink")
 	case atKafka:
 		b, err := p.broker("--store")
 		if err != nil {
@@ -92,6 +111,7 @@ func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf 
 			cl.Close()
 			return nil, err
 		}
+		k.witness = atBrokers(cl.Client)
 		k.close = func() {
 			k.Store.Close(context.WithoutCancel(ctx))
 			cl.Close()
@@ -108,6 +128,7 @@ func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf 
 		if k.Store, err = s3sink.NewStore(client, d.bucket, d.prefix, s3sink.Settings{}); err != nil {
 			return nil, err
 		}
+		k.witness = atBucket(client)
 	case atFile:
 		if k.file, err = filestore.New(p.file()); err != nil {
 			return nil, err

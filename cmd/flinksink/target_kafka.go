@@ -34,12 +34,18 @@ type kafkaFlags struct {
 
 func (f *kafkaFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	f.addTable(cmd)
+	fs.StringVar(&f.letters, "kafka-dead-letters", "", "kafka: `TOPIC` for dead letters, which has to exist")
+	fs.DurationVar(&f.timeout, "kafka-transaction-timeout", defaultTransactionTimeout, "kafka: `TIME` after which brokers give a transaction up: what is decided and not committed by then is lost")
+	fs.DurationVar(&f.downtime, "kafka-max-downtime", defaultMaxDowntime, "kafka, mode two-phase: `TIME` that a restart or an outage of the bridge takes at worst, 0s for none; with --interval it has to be shorter than --kafka-transaction-timeout")
+	f.addClient(cmd)
+}
+
+// addTable adds those that say what the topic is like.
+func (f *kafkaFlags) addTable(cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.StringVar(&f.ddl, "kafka-ddl", "", "kafka: `FILE` with the CREATE TABLE of the topic that is written, whose connector and formats say how (default: as the topic that is read)")
 	fs.StringVar(&f.table, "kafka-table", "", "kafka: which `TABLE` of --kafka-ddl, or without it of --ddl")
-	fs.StringVar(&f.letters, "kafka-dead-letters", "", "kafka: `TOPIC` for dead letters, which has to exist")
-	fs.DurationVar(&f.timeout, "kafka-transaction-timeout", 0, "kafka: `TIME` after which brokers give a transaction up: what is decided and not committed by then is lost (default 15m)")
-	fs.DurationVar(&f.downtime, "kafka-max-downtime", 0, "kafka, mode two-phase: `TIME` that a restart or an outage of the bridge takes at worst; with --interval it has to be shorter than --kafka-transaction-timeout (default 1m)")
-	f.addClient(cmd)
 }
 
 // addClient adds those that a store has too.
@@ -190,20 +196,25 @@ func (t *topicTarget) table(r *reading) (*ddl.Table, error) {
 	}
 	if !own {
 		out.Options = maps.Clone(r.table.Options) // with what the flags say
-	} else if topic := out.Options["topic"]; topic != "" && topic != t.broker.topic {
+	} else if topic := out.Options["topic"]; topic != "" && t.broker.topic != "" && topic != t.broker.topic {
 		return nil, config("table %s of --kafka-ddl is of topic %q, and --to names topic %q: correct one of them", out.Name(), topic, t.broker.topic)
 	}
 	if out.Options == nil {
 		out.Options = ddl.Options{}
 	}
 	delete(out.Options, "topic-pattern")
-	out.Options["topic"] = t.broker.topic
+	if t.broker.topic != "" || !own {
+		out.Options["topic"] = t.broker.topic
+	}
 	return out, nil
 }
 
 // open implements target.
 func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink, error) {
 	f := &t.f.kafka
+	if err := f.times(); err != nil {
+		return nil, err
+	}
 	into, err := t.table(r)
 	if err != nil {
 		return nil, err
@@ -223,9 +234,12 @@ func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink,
 		return nil, err
 	}
 	t.cl = cl
+	if err := f.lasts(!t.own(), r.interval, mostTimeout(ctx, cl)); err != nil {
+		return nil, err
+	}
 	// Options.Member stays empty: a lane keeps its partitions through rebalances, while the group's generation goes on and this process has not heard of it yet;
 	// the broker would refuse such a checkpoint. What keeps others out are the ids of generations (see "sink/kafka sends its own requests" in docs/design.md).
-	t.options = kafka.Options{Prefix: f.prefix, TransactionTimeout: f.timeout, DeadLetterTopic: f.letters, Topic: f.checkpoints, MaxDowntime: f.downtime}
+	t.options = kafka.Options{Prefix: f.prefix, TransactionTimeout: f.timeout, DeadLetterTopic: f.letters, Topic: f.checkpoints, MaxDowntime: f.away()}
 	if same, err := t.sameCluster(ctx, c, r, id); err != nil {
 		return nil, err
 	} else if same {
@@ -238,7 +252,7 @@ func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink,
 	if t.sink, err = build(cl.Client, into, r.formats, &t.options); err != nil {
 		return nil, err
 	}
-	if r.interval > 0 { // before anything is made, and not only when the bridge begins
+	if r.interval > 0 && r.in.Decoder != nil { // before anything is made, and not only when the bridge begins
 		l := sink.Lane{Bridge: r.bridge, Sink: "kafka", Tables: []*changelog.Table{r.in.Decoder.Table()}, Interval: r.interval}
 		if _, err := t.sink.Lane(ctx, l); err != nil {
 			return nil, err
@@ -305,32 +319,6 @@ func handedOn(s *kafka.Sink, source *changelog.Table) (bool, string) {
 		return true, "values are handed on as they came, where a message holds nothing but its rows: source and target are encoded alike"
 	}
 	return false, "values are decoded and encoded anew, not handed on as they came: " + why
-}
-
-// wouldHandOn is handedOn for a topic that is encoded as its source is, which is what run writes where no flag says otherwise. No broker is asked.
-func wouldHandOn(t *ddl.Table, f *tableFlags, source *changelog.Table) (bool, string, error) {
-	formats, err := f.formats()
-	if err != nil {
-		return false, "", err
-	}
-	cl, err := kgo.NewClient() // it connects to nothing before it is asked to
-	if err != nil {
-		return false, "", err
-	}
-	defer cl.Close()
-	into, err := ddl.Find(f.text, f.name)
-	if err != nil {
-		return false, "", err
-	}
-	into.Options = maps.Clone(t.Options) // with what the flags say
-	delete(into.Options, "topic-pattern")
-	into.Options["topic"] = "copy"
-	s, err := kafka.InTransaction(cl, into, formats, nil)
-	if err != nil {
-		return false, "", err
-	}
-	yes, text := handedOn(s, source)
-	return yes, text, nil
 }
 
 func (t *topicTarget) close() {

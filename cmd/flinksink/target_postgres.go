@@ -141,6 +141,9 @@ func (t *tableTarget) check(ctx context.Context, k *checkup, s *subject, l sink.
 			k.ok(found.What, "%s", found.Found)
 		}
 	}
+	if fine {
+		t.connections(ctx, k, s.flags.pace.lanes)
+	}
 	if fine && s.onData == bridge.DeadLetter {
 		k.bad("letters", t.sink.CheckDeadLetters(ctx))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -182,7 +181,7 @@ type filesTarget struct {
 func (t *filesTarget) at() place { return t.place }
 
 func (t *filesTarget) into(*ddl.Table) string {
-	return "files below s3://" + path.Join(t.folder.bucket, t.folder.prefix)
+	return "files below " + t.folder.String()
 }
 
 func (t *filesTarget) own() bool { return false }

@@ -59,7 +59,8 @@ does not have. It changes nothing. The bridge may run meanwhile: positions and r
 open until the end, so rows that die meanwhile are vacuumed later. In an Elasticsearch index keys that are changing are left out.
 
 Files in S3 are read by their manifests, so of committed checkpoints only: each has to be what its manifest says, and the rows of a
-checkpoint have to be those of its offsets in the topic, each once. Of kind upsert only the files themselves are judged.
+checkpoint have to be those of its offsets in the topic, each once. Of kind upsert only the files themselves are judged. Each file is read
+in the format and compression that its name tells, so it does no harm if run had others before.
 
 The flags are those that the bridge runs with. What cannot be judged is said: values that the source did not send, records that cannot be
 decoded or written, and extra rows where the topic does not go back to its beginning any more. A row of a table
@@ -222,7 +223,7 @@ func repairLeft(m sink.Mended) error {
 		left = append(left, fmt.Sprintf("%d rows changed meanwhile: verify again", m.Changed))
 	}
 	if m.Refused > 0 {
-		left = append(left, fmt.Sprintf("%d rows are refused: change the target so that it takes them, or correct them at their source; what the bridge set aside is in flinksink letters", m.Refused))
+		left = append(left, fmt.Sprintf("%d rows are refused: change the target so that it takes them, or does not alter them (a trigger), or correct them at their source; what the bridge set aside is in flinksink letters", m.Refused))
 	}
 	return fmt.Errorf("repair: %s", strings.Join(left, "; "))
 }

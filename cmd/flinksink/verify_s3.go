@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -23,10 +22,16 @@ import (
 // offsets, written as the sink writes them, have to be the rows of its files, in whatever order. What is kept of a checkpoint is a count and a sum of
 // hashes, so memory does not grow with rows, and a difference is found by its checkpoint. Files that were merged are compared with all offsets together
 // that no manifest covers any more. What is decided and not yet committed, and what was set aside as a dead letter, is left out.
+//
+// A bridge may have been given another format or compression between two runs, so each file is read by what its name says it is, and the changes of its
+// offsets are written in the same format to be compared with it. Merged files of several formats are one lot each: which offsets are of which, the
+// manifests tell that they replaced.
 
 // lot is what is compared as one: the rows of a checkpoint, or of all that were merged.
 type lot struct {
 	name       string
+	format     string // of its files; "": it has none
+	unlike     string // why its rows cannot be compared; "": they can
 	from, to   []s3sink.Offset
 	want, have rowSum
 	bad        error // of a file that is not what its manifest says
@@ -46,11 +51,12 @@ type lake struct {
 	r      *reading
 	dec    changelog.Decoder
 	target *filesTarget
-	format string
 	rows   bool // they are compared; else they are only counted
+	forms  forms
 
 	lots      []*lot
-	merged    *lot
+	merged    map[string]*lot // by format
+	first     *lot            // of merged; nil: there are none
 	covered   map[changelog.Partition][]stretch
 	limits    map[changelog.Partition]int64 // positions
 	seen      map[[2]int64]bool             // manifests, by generation and checkpoint
@@ -82,9 +88,9 @@ func (c *call) verifyFiles(cmd *cobra.Command, f *verifyFlags, r *reading, d cha
 	if r.in.Start.Mode != bridge.StartEarliest && len(f.from) == 0 {
 		return config("the table begins at %s, so rows from before that are not expected, and nobody knows which those are: name the positions at which the bridge began by --from", r.in.Start.Mode)
 	}
-	l := &lake{c: c, f: f, r: r, dec: d, target: t, format: f.target.s3.format, rows: t.options.Kind != s3sink.Upsert,
+	l := &lake{c: c, f: f, r: r, dec: d, target: t, rows: t.options.Kind != s3sink.Upsert, forms: newForms(f.target.s3.format, t, d.Table()),
 		covered: make(map[changelog.Partition][]stretch), limits: make(map[changelog.Partition]int64), seen: make(map[[2]int64]bool), letters: make(map[changelog.Position]bool), refused: make(map[letterAt]int),
-		merged: &lot{name: "merged files"}, uncovered: &lot{name: "offsets of no checkpoint"}}
+		merged: make(map[string]*lot), uncovered: &lot{name: "offsets of no checkpoint"}}
 	p := newProgress(cmd.ErrOrStderr(), c.secrets)
 	p.start(func() string { return "comparing files with the topic" })
 	began := time.Now()
@@ -95,6 +101,9 @@ func (c *call) verifyFiles(cmd *cobra.Command, f *verifyFlags, r *reading, d cha
 	}
 	if err != nil {
 		return err
+	}
+	if len(l.lots) == 0 && l.files == 0 && (l.uncovered.want.n > 0 || l.pending > 0) {
+		return (&lakeFlags{bridge: f.bridge, sink: f.sink}).noManifest(ctx, t.client, t.folder)
 	}
 	return l.write(cmd.OutOrStdout(), time.Since(began))
 }
@@ -118,6 +127,9 @@ func (l *lake) compare(ctx context.Context, st sink.Store) error {
 		return err
 	}
 	if err := l.readFiles(ctx, rd); err != nil {
+		return err
+	}
+	if err := l.tellMerged(ctx); err != nil {
 		return err
 	}
 	for _, w := range state.Pending {
@@ -178,69 +190,6 @@ func (l *lake) cover(p changelog.Partition, s stretch) {
 	}
 }
 
-func (l *lake) readFiles(ctx context.Context, rd *s3sink.Reader) error {
-	for m, err := range rd.Manifests(ctx) {
-		if err != nil {
-			return err
-		}
-		x := l.merged
-		if m.Compaction == 0 {
-			if l.later(m) {
-				continue // it was committed after the positions were read
-			}
-			x = &lot{name: fmt.Sprintf("checkpoint %d.%d", m.Generation, m.Checkpoint), from: m.From, to: m.To}
-			l.lots = append(l.lots, x)
-			l.seen[[2]int64{int64(m.Generation), int64(m.Checkpoint)}] = true
-			for i := range m.From {
-				l.cover(changelog.Partition{Topic: m.From[i].Topic, Partition: m.From[i].Partition}, stretch{m.From[i].Offset, m.To[i].Offset, x})
-			}
-		}
-		for _, f := range m.Files {
-			l.files++
-			if err := l.readFile(ctx, rd, f, x); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// later reports a checkpoint beyond the positions.
-func (l *lake) later(m *s3sink.Manifest) bool {
-	return slices.ContainsFunc(m.To, func(o s3sink.Offset) bool {
-		return o.Offset > l.limits[changelog.Partition{Topic: o.Topic, Partition: o.Partition}]
-	})
-}
-
-// readFile adds the rows of a file. One that is not what its manifest says is a finding, an outage is none.
-func (l *lake) readFile(ctx context.Context, rd *s3sink.Reader, f s3sink.ManifestFile, x *lot) error {
-	if f.Table != l.dec.Table().Name {
-		return nil
-	}
-	body, err := rd.Open(ctx, f)
-	if err == nil {
-		before := x.have.n
-		err = eachRow(l.format, body, func(row []byte) error {
-			x.have.add(row)
-			return nil
-		})
-		body.Close()
-		if err == nil && x.have.n-before != f.Rows {
-			err = fmt.Errorf("%d rows can be read, and its manifest says %d: is it another format than --s3-format?", x.have.n-before, f.Rows)
-		}
-	}
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case sink.ClassOf(err) == sink.ErrTransient, sink.ClassOf(err) == sink.ErrConfig:
-		return err
-	default:
-		x.bad = cmp.Or(x.bad, fmt.Errorf("file %s: %w", path.Base(f.Key), err))
-	}
-	return nil
-}
-
 // sort makes the stretches of each partition follow one another, and finds what two checkpoints claim.
 func (l *lake) sort() {
 	for p, s := range l.covered {
@@ -266,8 +215,8 @@ func (l *lake) lotOf(p changelog.Partition, offset int64) *lot {
 	switch {
 	case i < len(s) && s[i].from <= offset:
 		return s[i].lot
-	case l.merged.have.n > 0:
-		return l.merged
+	case len(l.merged) == 1: // where there are several, their manifests cover them
+		return l.first
 	}
 	return l.uncovered
 }
@@ -318,7 +267,7 @@ func (l *lake) forget(p changelog.Partition, start int64) {
 			s.lot.gone = true
 		}
 	}
-	if l.merged.have.n > 0 {
-		l.merged.gone = true
+	for _, x := range l.merged {
+		x.gone = true
 	}
 }

@@ -3,10 +3,20 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 )
+
+// all returns what is compared.
+func (l *lake) all() []*lot {
+	out := slices.Clone(l.lots)
+	for _, format := range slices.Sorted(maps.Keys(l.merged)) {
+		out = append(out, l.merged[format])
+	}
+	return append(out, l.uncovered)
+}
 
 // write prints what was found.
 func (l *lake) write(w io.Writer, took time.Duration) error {
@@ -19,9 +29,12 @@ func (l *lake) write(w io.Writer, took time.Duration) error {
 	fmt.Fprintf(&b, "bridge %q: %s against %s, below %s\n", l.f.bridge, source(l.r.in), l.target.into(nil), strings.Join(at, ", "))
 	var missing, extra, other, damaged, gone, rows int64
 	var lines []string
-	for _, x := range append(l.lots, l.merged, l.uncovered) {
+	unlike := make(map[string]int64)
+	for _, x := range l.all() {
 		rows += x.have.n
 		switch {
+		case x.unlike != "":
+			unlike[x.unlike]++
 		case x.bad != nil:
 			damaged++
 			lines = append(lines, fmt.Sprintf("damaged: %s: %v", x.name, x.bad))
@@ -43,9 +56,6 @@ func (l *lake) write(w io.Writer, took time.Duration) error {
 		}
 	}
 	fmt.Fprintf(&b, "checkpoints: %s, files: %s, rows: %s, in %s\n", thousands(int64(len(l.lots))), thousands(l.files), thousands(rows), took.Round(100*time.Millisecond))
-	if len(l.lots) == 0 && l.files == 0 && (l.uncovered.want.n > 0 || l.pending > 0) {
-		return config("there is no manifest of bridge %q and sink %q there: correct --sink; or the bridge runs without manifests (--s3-manifest), or has committed nothing yet, and there is nothing to go by", l.f.bridge, l.f.sink)
-	}
 	const most = 20
 	for _, text := range append(slices.Clone(lines[:min(most, len(lines))]), l.overlaps[:min(most, len(l.overlaps))]...) {
 		b.WriteString(text + "\n")
@@ -61,10 +71,16 @@ func (l *lake) write(w io.Writer, took time.Duration) error {
 	}
 	note(l.pending, "%s offsets that are decided and not yet committed")
 	note(gone, "%s checkpoints whose offsets the topic does not have any more (of merged files: all of them)")
+	for _, why := range slices.Sorted(maps.Keys(unlike)) {
+		note(unlike[why], "the rows of %s checkpoints (of merged files: all of them) whose files are "+strings.ReplaceAll(why, "%", "%%"))
+	}
 	note(l.unread, "what %s records that cannot be decoded would have added")
 	note(l.unwritten, "%s changes that no file takes")
 	if !l.rows {
 		b.WriteString("not judged: what the rows hold: of kind upsert a file has one row of each key, and which are left out depends on where files ended\n")
+	}
+	if other > 0 {
+		b.WriteString("rows of another --s3-kind, or of a table with other columns, are not the same either: compare with the flags and the table that the files were written with\n")
 	}
 	wrong := missing + extra + other + damaged + int64(len(l.overlaps))
 	if wrong == 0 {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -62,14 +65,32 @@ func (e *expected) leaveOut(i int) {
 	e.skip[i] = true
 }
 
-// flush writes the batch as files would hold it, and adds its rows to their lots.
+// flush writes the batch as files would hold it, in the format of each lot's, and adds its rows to their lots.
 func (e *expected) flush() error {
-	var lots []*lot
+	formats := make(map[string][]int) // numbers of changes
+	lots := make([]*lot, e.b.Len())
+	for i := range e.b.Changes {
+		c := &e.b.Changes[i]
+		if lots[i] = e.l.lotOf(c.Partition, c.Offset); lots[i] != nil && lots[i].unlike == "" && !e.skip[i] {
+			formats[lots[i].format] = append(formats[lots[i].format], i)
+		}
+	}
+	for _, format := range slices.Sorted(maps.Keys(formats)) {
+		if err := e.write(format, formats[format], lots); err != nil {
+			return err
+		}
+	}
+	e.b.Reset()
+	e.skip = nil
+	return nil
+}
+
+// write writes some changes in one format, without those that no file takes.
+func (e *expected) write(format string, changes []int, lots []*lot) error {
 	var out bytes.Buffer
 	for {
-		lots = lots[:0]
 		out.Reset()
-		refused, err := e.file(&out, &lots)
+		refused, err := e.file(format, &out, changes)
 		if err != nil {
 			return err
 		}
@@ -77,44 +98,37 @@ func (e *expected) flush() error {
 			break
 		}
 		e.l.unwritten++
-		e.leaveOut(refused)
+		changes = slices.Delete(changes, refused, refused+1)
 	}
 	i := 0
-	err := eachRow(e.l.format, &out, func(row []byte) error {
-		if i < len(lots) && lots[i] != nil {
-			lots[i].want.add(row)
+	err := eachRow(cmp.Or(format, e.l.forms.standard), &out, func(row []byte) error {
+		if i < len(changes) {
+			lots[changes[i]].want.add(row)
 		}
 		i++
 		return nil
 	})
-	if err == nil && i != len(lots) {
-		err = fmt.Errorf("verify: %d rows were written in format %s, and %d can be read", len(lots), e.l.format, i)
+	if err == nil && i != len(changes) {
+		err = fmt.Errorf("verify: %d rows were written in format %s, and %d can be read", len(changes), cmp.Or(format, e.l.forms.standard), i)
 	}
-	e.b.Reset()
-	e.skip = nil
 	return err
 }
 
-// file writes the changes of the batch. It returns the number of one that no file takes, -1 for none.
-func (e *expected) file(out io.Writer, lots *[]*lot) (refused int, err error) {
-	f, err := e.l.target.sink.NewFile(e.l.dec.Table(), out)
+// file writes changes of the batch. It returns which of them no file takes, -1 for none.
+func (e *expected) file(format string, out io.Writer, changes []int) (refused int, err error) {
+	f, err := e.l.forms.file(format, out)
 	if err != nil {
 		return -1, err
 	}
-	for i := range e.b.Changes {
-		c := &e.b.Changes[i]
-		if e.skip[i] {
-			continue
-		}
-		err := f.WriteRow(c)
+	for at, i := range changes {
+		err := f.WriteRow(&e.b.Changes[i])
 		var bad *changelog.DataError
 		switch {
 		case errors.As(err, &bad):
-			return i, nil
+			return at, nil
 		case err != nil:
 			return -1, err
 		}
-		*lots = append(*lots, e.l.lotOf(c.Partition, c.Offset))
 	}
 	return -1, f.Close()
 }

@@ -10,30 +10,6 @@ import (
 	"strings"
 )
 
-// searched is how much of an index a search has looked at.
-type searched struct {
-	Shards struct {
-		Failed   int `json:"failed"`
-		Failures []struct {
-			Reason *cause `json:"reason"`
-		} `json:"failures"`
-	} `json:"_shards"`
-	TimedOut bool `json:"timed_out"`
-}
-
-// whole is an error where a search did not look at all of an index: what it did not see would be taken for missing.
-func (s *searched) whole(index string) error {
-	switch {
-	case s.Shards.Failed > 0 && len(s.Shards.Failures) > 0:
-		return transientf("%d shards of index %s did not answer a search%s", s.Shards.Failed, index, s.Shards.Failures[0].Reason.text())
-	case s.Shards.Failed > 0:
-		return transientf("%d shards of index %s did not answer a search", s.Shards.Failed, index)
-	case s.TimedOut:
-		return transientf("a search of index %s was broken off by the server's time limit", index)
-	}
-	return nil
-}
-
 // answerPath leaves out of an answer what is not looked at. Every item has a status, so none is missing. An item's _shards are left out too: copies that
 // failed (_shards.failed) are taken out of the set that may become primary before the server answers, so an item with a good status is there to stay.
 var answerPath = []string{"items.*.status", "items.*.error"}

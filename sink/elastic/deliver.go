@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -23,7 +22,7 @@ const maxAnswer = 256 << 20
 // now is sent again, those items only, with pauses. Sending twice is harmless, since the versions are the same, so an answer that was
 // lost is no different from one that says 503.
 func (p *pipe) deliver(ctx context.Context, b *bulk) error {
-	d := &delivery{p: p, plan: b.plan, left: p.c.s.o.Patience}
+	d := &delivery{p: p, plan: b.plan, patience: p.c.s.patience(p.c.firstPause)}
 	owes := p.c.owed.due()
 	d.send(ctx, b.buf, b.items)
 	if d.err != nil {
@@ -64,10 +63,9 @@ func position(p changelog.Partition, offset int64) *changelog.Position {
 
 // delivery is one bulk on its way.
 type delivery struct {
+	patience
 	p       *pipe
 	plan    *plan
-	left    time.Duration // of Patience
-	tries   int           // pauses since something was last settled
 	refused []sink.Rejection
 	err     error // ends it
 }
@@ -167,27 +165,12 @@ func (d *delivery) settle(ctx context.Context, buf []byte, items []item, answers
 	return again, why
 }
 
-const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
-
 // pause waits before the next try, or ends the delivery.
 func (d *delivery) pause(ctx context.Context, why error) {
-	first := d.p.c.firstPause
-	pause := min(first<<min(d.tries, 10), lastPause)
-	pause = pause/2 + rand.N(pause/2+1)
-	d.tries++
-	if d.left -= pause; d.left <= 0 {
+	if err := d.patience.pause(ctx); errors.Is(err, errImpatient) {
 		d.giveUp(why)
-		return
-	}
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-		d.err = context.Cause(ctx)
+	} else {
+		d.err = err
 	}
 }
 

@@ -19,6 +19,15 @@ func transientf(format string, args ...any) error {
 	return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf(format, args...)}
 }
 
+// unclassed takes the class off err, for a text that names it once.
+func unclassed(err error) error {
+	var e *sink.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err
+	}
+	return err
+}
+
 // classed gives err operation, sink and bridge, and keeps its class.
 func (c *committer) classed(op string, err error) error {
 	var e *sink.Error

@@ -1,13 +1,11 @@
 package elastic
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
@@ -32,11 +30,7 @@ const letterPage = 100
 func (s *Sink) DeadLetters(ctx context.Context, bridge string, limit int) (out []StoredLetter, err error) {
 	defer func() {
 		if err != nil {
-			out := &sink.Error{Op: "read dead letters", Bridge: bridge, Class: sink.ClassOf(err), Err: err}
-			if e := (*sink.Error)(nil); errors.As(err, &e) {
-				out.Err = e.Err
-			}
-			err = out
+			err = &sink.Error{Op: "read dead letters", Bridge: bridge, Class: sink.ClassOf(err), Err: unclassed(err)}
 		}
 	}()
 	index := s.o.DeadLetters
@@ -88,26 +82,11 @@ func (s *Sink) letters(ctx context.Context, index string, ask map[string]any) ([
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
-	defer cancel()
-	res, err := esapi.SearchRequest{Index: []string{index}, Body: strings.NewReader(string(body))}.Do(ctx, s.client)
+	f, err := search[foundLetter](ctx, s, index, esapi.SearchRequest{Index: []string{index}, Body: bytes.NewReader(body)})
 	if err != nil {
-		return nil, lost(err)
+		return nil, err
 	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return nil, refusedCall("search index "+index, res)
-	}
-	var answer struct {
-		searched
-		Hits struct {
-			Hits []foundLetter `json:"hits"`
-		} `json:"hits"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer); err != nil {
-		return nil, transientf("the answer to a search of index %s cannot be read: %w", index, withoutText(err))
-	}
-	return answer.Hits.Hits, answer.whole(index)
+	return f.Hits.Hits, nil
 }
 
 // stored takes the document apart.

@@ -93,7 +93,8 @@ type Options struct {
 	RequestTimeout time.Duration
 
 	// Patience is how long a request that the server cannot take now (429, 503, a connection that fails) is sent again by the lane itself, with
-	// pauses from 100 ms to 5 s, before the checkpoint is given up as ErrTransient, to be done again. Defaults to 1 minute.
+	// pauses from 100 ms to 5 s, before the checkpoint is given up as ErrTransient, to be done again. [Sink.Purge] and repairs, which nobody does again, have as much
+	// for each request. Defaults to 1 minute.
 	Patience time.Duration
 
 	// Owing is told when deletes that Hard has to send again could not be: an index is closed or read-only, the server is away, a privilege is gone. A row that is deleted may be

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -197,15 +198,21 @@ func (o *owed) control(ctx context.Context, body []byte, n int) error {
 
 // bulk sends a request that is none of a lane's.
 func (s *Sink) bulk(ctx context.Context, index string, body []byte, n int) ([]answer, error) {
+	return s.sendBulk(ctx, "write into index "+index, esapi.BulkRequest{Index: index, Body: bytes.NewReader(body)}, n)
+}
+
+// sendBulk sends a bulk of n items once. what it does is for errors.
+func (s *Sink) sendBulk(ctx context.Context, what string, r esapi.BulkRequest, n int) ([]answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
 	defer cancel()
-	res, err := esapi.BulkRequest{Index: index, Body: bytes.NewReader(body), FilterPath: answerPath}.Do(ctx, s.client)
+	r.FilterPath = answerPath
+	res, err := r.Do(ctx, s.client)
 	if err != nil {
 		return nil, lost(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {
-		return nil, refusedCall("write into index "+index, res)
+		return nil, refusedCall(what, res)
 	}
 	answers, err := readAnswers(io.LimitReader(res.Body, maxAnswer), n)
 	if err != nil {
@@ -345,30 +352,15 @@ func (o *owed) payAll(ctx context.Context) (next time.Duration, wait, err error)
 // page returns notes, the oldest first.
 func (o *owed) page(ctx context.Context, from int) ([]note, error) {
 	index := o.s.o.ControlIndex
-	ctx, cancel := context.WithTimeout(ctx, o.s.o.RequestTimeout)
-	defer cancel()
-	res, err := esapi.IndicesRefreshRequest{Index: []string{index}}.Do(ctx, o.s.client)
-	if err := check("refresh index "+index, res, err); err != nil {
+	if err := o.s.refresh(ctx, index); err != nil {
 		return nil, err
 	}
 	body := `{"size":` + strconv.Itoa(notePage) + `,"from":` + strconv.Itoa(from) + `,"query":{"term":{"owner":"` + o.owner + `"}},"sort":[{"noted":{"order":"asc","unmapped_type":"long"}}],"track_total_hits":false}`
-	if res, err = (esapi.SearchRequest{Index: []string{index}, Body: bytes.NewReader([]byte(body))}).Do(ctx, o.s.client); err != nil {
-		return nil, lost(err)
+	f, err := search[note](ctx, o.s, index, esapi.SearchRequest{Index: []string{index}, Body: strings.NewReader(body)})
+	if err != nil {
+		return nil, err
 	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return nil, refusedCall("search index "+index, res)
-	}
-	var answer struct {
-		searched
-		Hits struct {
-			Hits []note `json:"hits"`
-		} `json:"hits"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer); err != nil {
-		return nil, transientf("the answer to a search of index %s cannot be read: %w", index, withoutText(err))
-	}
-	return answer.Hits.Hits, answer.whole(index)
+	return f.Hits.Hits, nil
 }
 
 // resend sends the deletes of one note. stays says why the server did not take all of them: what it may take later is ErrTransient.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -16,7 +17,7 @@ import (
 // A search that some shards did not answer has the status 200. Rows that lie there are not called missing.
 func TestVerify_ShardsMissing(t *testing.T) {
 	s := realServer(t)
-	c := newCompared(t, s, retract(t), elastic.Options{Deletes: elastic.Tombstone}, "r-{v}")
+	c := newCompared(t, s, retract(t), elastic.Options{Deletes: elastic.Tombstone, Patience: time.Millisecond}, "r-{v}")
 	c.put(at(0, ins, 1, "DE", day(1)), at(1, ins, 2, "FR", day(1)))
 	v, lines, _ := c.view(2)
 	c.want("of intact indexes", lines, nil)
@@ -71,7 +72,7 @@ func TestPartialSearches(t *testing.T) {
 			}
 			s.fake.Inject(nil)
 		}
-		c := newCompared(t, s, retract(t), elastic.Options{Deletes: elastic.Hard}, "r-{v}")
+		c := newCompared(t, s, retract(t), elastic.Options{Deletes: elastic.Hard, Patience: time.Millisecond}, "r-{v}")
 		c.put(at(0, ins, 1, "DE", day(1)), at(1, del, 1, "DE", day(1)))
 		v, _, _ := c.view(1)
 

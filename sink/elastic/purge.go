@@ -1,12 +1,8 @@
 package elastic
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,11 +22,12 @@ const purgePage = 1000
 // time between two saved checkpoints of any lane. A day is plenty; below an hour is an ErrConfig. A rewind that raises the incarnation needs no
 // tombstones.
 //
-// Each is deleted only if it is still the one that was found. An error leaves what was done done; Purge again goes on.
+// Each is deleted only if it is still the one that was found. What the server cannot take now is sent again for Options.Patience. An error leaves what was
+// done done; Purge again goes on. A tombstone whose answer was lost is not counted.
 func (s *Sink) Purge(ctx context.Context, t *changelog.Table, age time.Duration) (purged int, err error) {
 	defer func() {
 		if err != nil {
-			err = &sink.Error{Op: "purge", Class: sink.ClassOf(err), Err: err}
+			err = &sink.Error{Op: "purge", Class: sink.ClassOf(err), Err: unclassed(err)}
 		}
 	}()
 	if age < minAge {
@@ -42,16 +39,20 @@ func (s *Sink) Purge(ctx context.Context, t *changelog.Table, age time.Duration)
 	}
 	query := `{"range":{"` + DeletedField + `":{"lt":"` + time.Now().Add(-age).UTC().Format("2006-01-02T15:04:05.000Z") + `"}}}`
 	for {
-		page, err := s.tombstones(ctx, index, query)
-		if err != nil || len(page) == 0 {
+		var page []tombstone
+		p := s.patience(firstPause)
+		if err := p.retry(ctx, func() (err error) {
+			page, err = s.tombstones(ctx, index, query)
+			return err
+		}); err != nil || len(page) == 0 {
 			return purged, err
 		}
-		n, err := s.deleteExactly(ctx, index, page)
+		n, err := s.deleteExactly(ctx, &p, index, page)
 		purged += n
 		if err != nil {
 			return purged, err
 		}
-		if n == 0 {
+		if n == 0 && p.left == p.whole {
 			return purged, transientf("%d tombstones of index %s change while they are looked at", len(page), index)
 		}
 	}
@@ -70,68 +71,34 @@ func (s *Sink) tombstones(ctx context.Context, index, query string) ([]tombstone
 	if err := s.refresh(ctx, index); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
-	defer cancel()
 	yes, size := true, purgePage
-	body := strings.NewReader(`{"query":` + query + `}`)
-	res, err := esapi.SearchRequest{Index: []string{index}, Body: body, Size: &size, SeqNoPrimaryTerm: &yes, Source: []string{"false"}}.Do(ctx, s.client)
+	f, err := search[tombstone](ctx, s, index, esapi.SearchRequest{Index: []string{index}, Body: strings.NewReader(`{"query":` + query + `}`), Size: &size, SeqNoPrimaryTerm: &yes, Source: []string{"false"}})
 	if err != nil {
-		return nil, lost(err)
+		return nil, err
 	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return nil, refusedCall("search index "+index, res)
-	}
-	var answer struct {
-		searched
-		Hits struct {
-			Hits []tombstone `json:"hits"`
-		} `json:"hits"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer); err != nil {
-		return nil, transientf("the answer to a search of index %s cannot be read: %w", index, withoutText(err))
-	}
-	return answer.Hits.Hits, answer.whole(index)
+	return f.Hits.Hits, nil
 }
 
-func (s *Sink) deleteExactly(ctx context.Context, index string, page []tombstone) (int, error) {
-	var body bytes.Buffer
-	for _, t := range page {
-		body.WriteString(`{"delete":{"_id":`)
-		body.Write(appendString(nil, []byte(t.ID)))
-		body.WriteString(`,"_index":`)
-		body.Write(appendString(nil, []byte(t.Index)))
+// deleteExactly takes away those that still are what was found. A repeat after an answer that was lost finds what it took away itself in conflict.
+func (s *Sink) deleteExactly(ctx context.Context, p *patience, index string, page []tombstone) (n int, err error) {
+	items := make([][]byte, len(page))
+	for i, t := range page {
+		line := appendString([]byte(`{"delete":{"_id":`), []byte(t.ID))
+		line = appendString(append(line, `,"_index":`...), []byte(t.Index))
 		if t.Routing != "" {
-			body.WriteString(`,"routing":`)
-			body.Write(appendString(nil, []byte(t.Routing)))
+			line = appendString(append(line, `,"routing":`...), []byte(t.Routing))
 		}
-		body.WriteString(`,"if_seq_no":` + strconv.FormatInt(t.SeqNo, 10) + `,"if_primary_term":` + strconv.FormatInt(t.Term, 10) + "}}\n")
+		items[i] = fmt.Appendf(line, `,"if_seq_no":%d,"if_primary_term":%d}}`+"\n", t.SeqNo, t.Term)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
-	defer cancel()
-	res, err := esapi.BulkRequest{Body: &body, FilterPath: answerPath}.Do(ctx, s.client)
-	if err != nil {
-		return 0, lost(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return 0, refusedCall("take tombstones out of index "+index, res)
-	}
-	answers, err := readAnswers(io.LimitReader(res.Body, maxAnswer), len(page))
-	if err != nil {
-		return 0, transientf("%w", err)
-	}
-	n := 0
-	for i := range answers {
-		switch answers[i].verdict() {
+	var refusal error
+	err = p.retryBulk(ctx, s, "take tombstones out of index "+index, esapi.BulkRequest{}, items, func(_ int, a *answer) {
+		switch a.verdict() {
 		case done:
 			n++
 		case conflict: // the row is back, or was deleted anew
-		case later:
-			return n, transientf("%w", answers[i].why())
 		default:
-			return n, configf("%w", fmt.Errorf("a tombstone of index %s cannot be taken away: %w", index, answers[i].why()))
+			refusal = configf("a tombstone of index %s cannot be taken away: %w", index, a.why())
 		}
-	}
-	return n, nil
+	})
+	return n, worst([]error{refusal, err})
 }

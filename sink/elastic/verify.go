@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"strings"
 
@@ -115,11 +114,13 @@ func (v *view) open(ctx context.Context) error {
 	for _, at := range v.r.Positions {
 		v.topics[at.Topic] = true
 	}
-	if err := v.s.refresh(ctx, p.index); err != nil {
+	wait := v.s.patience(firstPause)
+	return wait.retry(ctx, func() (err error) {
+		if err = v.s.refresh(ctx, p.index); err == nil {
+			v.pit, err = v.s.openPIT(ctx, p.index) // one whose answer was lost ends by itself, see pitKeepAlive
+		}
 		return err
-	}
-	v.pit, err = v.s.openPIT(ctx, p.index)
-	return err
+	})
 }
 
 // Cut implements [sink.View].
@@ -260,39 +261,24 @@ func (v *view) comparePage(ctx context.Context, changes []changelog.Change) (out
 
 // search returns documents of the point in time, at most viewPage. more are members of the request.
 func (v *view) search(ctx context.Context, query, more string) ([]document, error) {
-	ctx, cancel := context.WithTimeout(ctx, v.s.o.RequestTimeout)
-	defer cancel()
 	pit, err := json.Marshal(v.pit.id)
 	if err != nil {
 		return nil, err
 	}
 	body := fmt.Sprintf(`{"size":%d,%s,"pit":{"id":%s,"keep_alive":"%s"},"sort":%s,"track_total_hits":false,"version":true,"seq_no_primary_term":true%s}`, viewPage, query, pit, pitKeepAlive, v.pit.order(), more)
-	res, err := esapi.SearchRequest{Body: strings.NewReader(body)}.Do(ctx, v.s.client)
+	var f *found[document]
+	p := v.s.patience(firstPause)
+	err = p.retry(ctx, func() (err error) {
+		f, err = search[document](ctx, v.s, v.plan.index, esapi.SearchRequest{Body: strings.NewReader(body)})
+		return err
+	})
 	if err != nil {
-		return nil, transientf("%w", hide(err))
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return nil, refusedCall("search index "+v.plan.index, res)
-	}
-	var answer struct {
-		searched
-		PIT  string `json:"pit_id"`
-		Hits struct {
-			Hits []document `json:"hits"`
-		} `json:"hits"`
-	}
-	d := json.NewDecoder(io.LimitReader(res.Body, maxAnswer))
-	if err := d.Decode(&answer); err != nil {
-		return nil, transientf("the answer to a search of index %s cannot be read: %w", v.plan.index, withoutText(err))
-	}
-	if err := answer.whole(v.plan.index); err != nil {
 		return nil, err
 	}
-	if answer.PIT != "" {
-		v.pit.id = answer.PIT
+	if f.PIT != "" {
+		v.pit.id = f.PIT
 	}
-	return answer.Hits.Hits, nil
+	return f.Hits.Hits, nil
 }
 
 // Extra implements [sink.View]: documents of this pass that are no tombstones, and are not expected. Documents of other topics are somebody else's.

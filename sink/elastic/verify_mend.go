@@ -13,6 +13,9 @@ import (
 
 // Mend implements [sink.View]. Each document is written or deleted only if it still is as it was seen; its version, or its sequence number, sees to that also
 // against a bridge that writes at the same moment. There is no transaction: each document is done or not, and a repeated repair does the rest.
+//
+// What the server cannot take now is sent again for Options.Patience. A document whose answer was lost may then be in conflict with what was written itself,
+// and counts as changed since.
 func (v *view) Mend(ctx context.Context, ds []sink.Difference) (m sink.Mended, err error) {
 	for len(ds) > 0 {
 		n := min(len(ds), viewPage)
@@ -27,11 +30,15 @@ func (v *view) Mend(ctx context.Context, ds []sink.Difference) (m sink.Mended, e
 }
 
 func (v *view) mendPage(ctx context.Context, ds []sink.Difference) (m sink.Mended, err error) {
-	now, err := v.get(ctx, ds)
-	if err != nil {
+	p := v.s.patience(firstPause)
+	var now []document
+	if err := p.retry(ctx, func() (err error) {
+		now, err = v.get(ctx, ds)
+		return err
+	}); err != nil {
 		return m, err
 	}
-	var body []byte
+	var items [][]byte
 	var sent []*sink.Difference
 	for i := range ds {
 		d := &ds[i]
@@ -44,38 +51,24 @@ func (v *view) mendPage(ctx context.Context, ds []sink.Difference) (m sink.Mende
 			continue
 		}
 		if was.index != "" && !v.there[was.index] { // rather than have the server guess a mapping
-			if err := v.c.openTarget(ctx, v.plan, was.index); err != nil {
+			if err := p.retry(ctx, func() error { return v.c.openTarget(ctx, v.plan, was.index) }); err != nil {
 				return m, err
 			}
 			v.there[was.index], v.marked[was.index] = true, true
 		}
-		line, refused := v.appendMend(body, d, was)
+		lines, refused := v.appendMend(nil, d, was)
 		if refused != nil {
 			m.Refused++
 			continue
 		}
-		body, sent = line, append(sent, d)
+		items, sent = append(items, lines), append(sent, d)
 	}
 	if len(sent) == 0 {
 		return m, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, v.s.o.RequestTimeout)
-	defer cancel()
-	res, err := esapi.BulkRequest{Index: v.plan.path(), Body: bytes.NewReader(body), Pipeline: v.s.o.Pipeline, FilterPath: answerPath}.Do(ctx, v.s.client)
-	if err != nil {
-		return m, transientf("%w", hide(err))
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return m, refusedCall("write into index "+v.plan.index, res)
-	}
-	answers, err := readAnswers(io.LimitReader(res.Body, maxAnswer), len(sent))
-	if err != nil {
-		return m, transientf("%w", err)
-	}
-	var late error
-	for i := range answers {
-		switch answers[i].verdict() {
+	var setting error
+	err = p.retryBulk(ctx, v.s, "write into index "+v.plan.index, esapi.BulkRequest{Index: v.plan.path(), Pipeline: v.s.o.Pipeline}, items, func(i int, a *answer) {
+		switch a.verdict() {
 		case done:
 			if sent[i].Kind == sink.Extra {
 				m.Deleted++
@@ -86,13 +79,11 @@ func (v *view) mendPage(ctx context.Context, ds []sink.Difference) (m sink.Mende
 			m.Changed++
 		case refused:
 			m.Refused++
-		case later:
-			late = transientf("%w", answers[i].why())
 		default:
-			late = configf("%w: %s", answers[i].why(), v.plan.index)
+			setting = configf("%w: %s", a.why(), v.plan.index)
 		}
-	}
-	return m, late
+	})
+	return m, worst([]error{setting, err})
 }
 
 // appendMend appends what makes one difference go away.

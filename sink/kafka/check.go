@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,18 +23,21 @@ type limits struct {
 
 // checkTarget looks at the topic that is written to. What the client may not read is not checked.
 func (s *Sink) checkTarget(ctx context.Context) (limits, error) {
-	t, err := s.c.exists(ctx, s.topic)
+	t, err := s.c.exists(ctx, s.topic, true)
 	if err != nil {
 		return limits{}, fmt.Errorf("topic %q: %w", s.topic, err)
 	}
 	if s.o.ProofTopic != "" {
-		if _, err := s.c.exists(ctx, s.o.ProofTopic); err != nil {
+		if _, err := s.c.exists(ctx, s.o.ProofTopic, true); err != nil {
 			return limits{}, fmt.Errorf("Options.ProofTopic %q: %w", s.o.ProofTopic, err)
 		}
 	}
 	l := limits{partitions: len(t.leaders), batch: defaultMaxBatch}
-	config, err := s.c.configs(ctx, kmsg.ConfigResourceTypeTopic, s.topic, "max.message.bytes")
-	if err != nil {
+	var config map[string]string
+	if err := s.c.hears(ctx, s.c.news, func() (err error) { // another broker may be asked
+		config, err = s.c.configs(ctx, kmsg.ConfigResourceTypeTopic, s.topic, "max.message.bytes")
+		return err
+	}); err != nil {
 		return limits{}, err
 	}
 	if n, err := strconv.Atoi(config["max.message.bytes"]); err == nil && n > 0 {
@@ -42,18 +46,40 @@ func (s *Sink) checkTarget(ctx context.Context) (limits, error) {
 	return l, nil
 }
 
-// exists waits a moment for a topic: brokers hear of a new one one after the other.
-func (c *cluster) exists(ctx context.Context, topic string) (*topicInfo, error) {
-	return c.existsWithin(ctx, topic, 2*time.Second)
+// news is how long brokers are given to hear of a topic that was just made.
+const news = 10 * time.Second
+
+// exists returns what the brokers know of a topic, with fresh asked anew. One that is missing for longer than news is missing, and
+// that is an ErrConfig: see [classOf].
+func (c *cluster) exists(ctx context.Context, topic string, fresh bool) (*topicInfo, error) {
+	return c.existsWithin(ctx, topic, fresh, c.news)
 }
 
-// existsWithin is exists for a moment as long as most.
-func (c *cluster) existsWithin(ctx context.Context, topic string, most time.Duration) (*topicInfo, error) {
+// existsWithin is exists for as long as most.
+func (c *cluster) existsWithin(ctx context.Context, topic string, fresh bool, most time.Duration) (t *topicInfo, err error) {
+	err = c.hears(ctx, most, func() error {
+		t, err = c.topic(ctx, topic, fresh)
+		return err
+	})
+	return t, err
+}
+
+// hears asks again for as long as most while the broker that answers does not know a topic or its leaders. The controller tells a topic's maker that it is
+// there before all brokers have heard of it, so that answer alone does not say that it is missing. No request says what the
+// controller knows but one to make the topic, which not everybody may send, so time decides in the end. Where ctx ends at a known time half of what is left is
+// waited, for an error that names the topic, and not the time.
+func (c *cluster) hears(ctx context.Context, most time.Duration, ask func() error) error {
+	if end, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(end)/2)
+	}
 	p := newPause(most)
 	for {
-		t, err := c.topic(ctx, topic, true)
-		if err == nil || !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) || !p.wait(ctx) {
-			return t, err
+		err := ask()
+		if err == nil || !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) {
+			return err
+		}
+		if !p.wait(ctx) {
+			return cmp.Or(ctx.Err(), err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (l letteredStore) WriteDeadLetters(ctx context.Context, letters []sink.Dead
 func (c *committer) writeLetters(ctx context.Context, letters []sink.DeadLetter) error {
 	topic := c.s.o.DeadLetterTopic
 	err := func() error {
-		t, err := c.s.c.topic(ctx, topic, len(letters) == 0)
+		t, err := c.s.c.exists(ctx, topic, len(letters) == 0)
 		if err != nil {
 			return fmt.Errorf("Options.DeadLetterTopic %q: %w", topic, err)
 		}
@@ -102,8 +102,11 @@ func (c *committer) letterLimit(ctx context.Context) (int, error) {
 	if c.letters > 0 {
 		return c.letters, nil
 	}
-	config, err := c.s.c.configs(ctx, kmsg.ConfigResourceTypeTopic, c.s.o.DeadLetterTopic, "max.message.bytes")
-	if err != nil {
+	var config map[string]string
+	if err := c.s.c.hears(ctx, c.s.c.news, func() (err error) {
+		config, err = c.s.c.configs(ctx, kmsg.ConfigResourceTypeTopic, c.s.o.DeadLetterTopic, "max.message.bytes")
+		return err
+	}); err != nil {
 		return 0, err
 	}
 	c.letters = defaultMaxBatch

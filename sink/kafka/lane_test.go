@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/format/all"
@@ -31,6 +32,7 @@ type world struct {
 	mode  mode
 	topic *sinktest.Topic
 	o     *kafka.Options
+	news  time.Duration // after which a topic is missing; 0: as it is by default
 }
 
 // newWorld fills a source with some changes.
@@ -69,6 +71,9 @@ func (w *world) laneOn(cl *kgo.Client) (*sinktest.Driver, error) {
 	s, err := make(cl, w.target(w.topic.Table).table, all.Formats(), w.o)
 	if err != nil {
 		return nil, err
+	}
+	if w.news > 0 {
+		kafka.ShortenNews(s, w.news)
 	}
 	on, err := withOriginals(s, w.target(w.topic.Table).table, new(atomic.Int64)) // so what processes leave behind is of both kinds: the suite's clients encode
 	if err != nil {

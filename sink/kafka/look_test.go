@@ -29,6 +29,7 @@ func TestCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		kafka.ShortenNews(s, 50*time.Millisecond)
 		big, err := changelog.ParseType("BIGINT")
 		if err != nil {
 			t.Fatal(err)

@@ -475,6 +475,7 @@ func TestPitfall_Denied(t *testing.T) {
 func TestPitfall_NoTopic(t *testing.T) {
 	e := newFake(t)
 	w := newWorld(t, e, twoPhase, sinktest.Appended())
+	w.news = 50 * time.Millisecond
 	_, err := e.kadm.DeleteTopics(t.Context(), w.target(w.topic.Table).table.Options["topic"])
 	must(t, err)
 	d, cl, err := w.lane()

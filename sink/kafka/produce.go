@@ -27,6 +27,9 @@ func (w *writer) send(ctx context.Context, batches []*batch) error {
 			places = append(places, at)
 		}
 		if err := w.s.add(ctx, places); err != nil {
+			if errors.Is(err, kerr.UnknownTopicOrPartition) && p.wait(ctx) { // the coordinator has not heard of the topic yet, and added nothing
+				continue
+			}
 			return w.refused(err, nil)
 		}
 		byLeader, err := w.lead(ctx, queues, fresh)

@@ -175,14 +175,10 @@ func (l *statelog) make(ctx context.Context) error {
 		}
 	}
 	// It is there, whatever a broker says that has not heard of it yet.
-	if _, err := l.c.existsWithin(ctx, l.topic, patience); err != nil {
+	if _, err := l.c.existsWithin(ctx, l.topic, true, patience); err != nil {
 		return err
 	}
-	for p := newPause(patience); ; {
-		if err := l.compacted(ctx); !errors.Is(err, kerr.UnknownTopicOrPartition) || !p.wait(ctx) {
-			return err
-		}
-	}
+	return l.c.hears(ctx, patience, func() error { return l.compacted(ctx) })
 }
 
 // compacted refuses a topic that would forget.

@@ -24,7 +24,8 @@ const patience = 30 * time.Second
 
 // cluster is the way to one Kafka cluster. It is safe for use by several goroutines.
 type cluster struct {
-	cl *kgo.Client
+	cl   *kgo.Client
+	news time.Duration // see the constant
 
 	mu           sync.Mutex
 	coordinators map[coordinated]int32
@@ -38,7 +39,7 @@ type coordinated struct {
 }
 
 func newCluster(cl *kgo.Client) *cluster {
-	return &cluster{cl: cl, coordinators: make(map[coordinated]int32), topics: make(map[string]*topicInfo)}
+	return &cluster{cl: cl, news: news, coordinators: make(map[coordinated]int32), topics: make(map[string]*topicInfo)}
 }
 
 // unclear is the error of a request that was sent, or may have been, and not answered: nobody knows what it did.

@@ -2,7 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -261,4 +263,44 @@ func TestAuto_StandingWriterWithoutAdvisoryLocks(t *testing.T) {
 		t.Errorf("the writer that stood saved: %v", err)
 	}
 	e.agrees("after the successor")
+}
+
+// What others have prepared is not there for the lanes, and the guarantee says so.
+func TestAuto_OthersPrepare(t *testing.T) {
+	e := newEnv(t)
+	most, err := strconv.Atoi(e.one("SELECT current_setting('max_prepared_transactions')"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most == 0 {
+		t.Skip("the server of " + dsnVariable + " has max_prepared_transactions=0; ./test starts one that prepares")
+	}
+	gid := e.schema + "-other"
+	conn, err := e.admin.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if err := conn.Conn().PgConn().Exec(t.Context(), "BEGIN; CREATE TABLE "+e.schema+".other (); PREPARE TRANSACTION '"+gid+"'").Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := e.admin.Exec(context.Background(), "ROLLBACK PREPARED '"+gid+"'"); err != nil {
+			t.Error(err)
+		}
+	})
+	o := e.options()
+	o.Mode, o.CreateTable = postgres.Auto, true
+	s, err := postgres.New(e.pool(nil), "", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The last lane that there would be one for, were the server this bridge's alone.
+	lane := sink.Lane{Bridge: "bridge", Sink: "target", Number: most - 1, Tables: []*changelog.Table{table(t, "kv", upsert, "k", "k INT NOT NULL", "v STRING")}, OtherStore: true}
+	found := s.Check(t.Context(), lane, "")
+	for _, want := range []string{"mode staged", fmt.Sprintf("max_prepared_transactions is %d, of which others hold ", most), fmt.Sprintf("lane %d of its process", most)} {
+		if g := s.Guarantee().String(); found[0].Err != nil || !strings.Contains(found[0].Found, want) || !strings.Contains(g, want) {
+			t.Errorf("%+v, %s: no %q", found[0], g, want)
+		}
+	}
 }

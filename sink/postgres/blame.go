@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,11 +37,6 @@ func (c *committer) blame(ctx context.Context, b taken, refusal error) error {
 	if len(named(refusal)) > 0 {
 		return refusal
 	}
-	return c.blameOf(ctx, append(c.taken[:len(c.taken):len(c.taken)], b), refusal)
-}
-
-// blameOf does so for all batches of a checkpoint, of which any may be refused.
-func (c *committer) blameOf(ctx context.Context, all []taken, refusal error) error {
 	if c.tx != nil {
 		c.tx.rollback(ctx)
 		c.tx = nil
@@ -51,7 +47,7 @@ func (c *committer) blameOf(ctx context.Context, all []taken, refusal error) err
 	}
 	defer t.rollback(ctx)
 	s := search{a: &c.apply, t: t}
-	for _, done := range all {
+	for _, done := range append(c.taken[:len(c.taken):len(c.taken)], b) {
 		if err := s.batch(ctx, done); err != nil {
 			return err
 		}
@@ -59,6 +55,21 @@ func (c *committer) blameOf(ctx context.Context, all []taken, refusal error) err
 			break
 		}
 	}
+	// The checkpoint goes on, and may make good what is refused for another row.
+	if len(s.named) > 0 {
+		all, err := c.edges(ctx, t)
+		if err != nil {
+			return err
+		}
+		if s.named = slices.DeleteFunc(s.named, func(r sink.Rejection) bool { return c.curable(b.target, r.Reason, all) }); len(s.named) == 0 {
+			return refusal
+		}
+	}
+	return s.found(refusal)
+}
+
+// found is what the search comes to, after the server refused something with refusal.
+func (s *search) found(refusal error) error {
 	switch {
 	case len(s.named) > 0:
 		return rejected(s.named)

@@ -63,6 +63,9 @@ func (s *Sink) check(ctx context.Context, tables []*changelog.Table) ([]*target,
 		problems = append(problems, errs...)
 		if tg != nil {
 			tg.topic, tg.adds = d.topic, adds
+			if err := tg.readShape(ctx, conn, found, d.s.name(d.table)); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, tg)
 	}

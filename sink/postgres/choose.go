@@ -20,7 +20,7 @@ type choice struct {
 
 func (c choice) String() string { return fmt.Sprintf("%s, chosen since %s", c.mode, c.why) }
 
-// choices are those of the last start, each once. Its lanes are alike but for their number, and come in its order.
+// choices are those of the last start, each mode once, with the reason that was given last. Its lanes are alike but for their number, and come in its order.
 type choices struct {
 	mu   sync.Mutex
 	made []choice
@@ -32,7 +32,7 @@ func (cs *choices) add(lane int, c choice) {
 	if lane == 0 {
 		cs.made = nil
 	}
-	cs.made = append(slices.DeleteFunc(cs.made, func(o choice) bool { return o == c }), c)
+	cs.made = append(slices.DeleteFunc(cs.made, func(o choice) bool { return o.mode == c.mode }), c)
 }
 
 func (cs *choices) last() string {
@@ -66,7 +66,11 @@ func (cs *choices) guarantee() sink.Guarantee {
 // Prepared comes before Staged, since what it has prepared cannot be refused any more, and rows go over the wire once. It keeps locks until somebody
 // settles it, though, which nobody should get unasked: max_prepared_transactions is 0 unless an administrator has set it. Other products have the
 // setting, and not what it stands for.
-func (c capabilities) choose(l sink.Lane, staged bool) choice {
+//
+// A lane has one prepared transaction at most, since it begins no checkpoint before the last one is committed. So this lane and those of its process
+// before it need one each, of those that taken leaves: what others of the server hold. With fewer a checkpoint would now and then not be prepared, and be done again
+// until somebody else's is over.
+func (c capabilities) choose(l sink.Lane, staged bool, taken int) choice {
 	var why string
 	switch {
 	case l.OtherStore:
@@ -81,15 +85,34 @@ func (c capabilities) choose(l sink.Lane, staged bool) choice {
 	switch {
 	case c.product != postgreSQL:
 		why += fmt.Sprintf(", and prepared transactions are not relied on with %s", c.product)
-	case c.prepared > l.Number:
-		return choice{Prepared, fmt.Sprintf("%s, and max_prepared_transactions is %d", why, c.prepared)}
 	default:
 		why += fmt.Sprintf(", and max_prepared_transactions is %d", max(c.prepared, 0))
+		if taken > 0 {
+			why += fmt.Sprintf(", of which others hold %d", taken)
+		}
+		if c.prepared-taken > l.Number {
+			return choice{Prepared, why}
+		}
+		if c.prepared > 0 {
+			why += fmt.Sprintf(": too few, as this is lane %d of its process and each needs one", l.Number+1)
+		}
 	}
 	if !staged {
 		return choice{Prepared, why + ", and Options.Swap does not go with staged"}
 	}
 	return choice{Staged, why}
+}
+
+// taken is how many prepared transactions the server holds for others: other programs and bridges, of all its databases. Those of the lane's own sink are its
+// predecessors', which Open ends before the first row, or those of the lanes beside it, which are counted by their number. It is what holds at this moment: a
+// server whose others come and go needs room for all of them.
+func (s *Sink) taken(ctx context.Context, l sink.Lane) (n int, err error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = s.pool.QueryRow(ctx, "SELECT count(*) FROM pg_catalog.pg_prepared_xacts WHERE NOT (database = current_database() AND starts_with(gid, $1))", s.gidPrefix(db, l.Bridge, l.Sink)).Scan(&n)
+	return n, err
 }
 
 // on looks at the server, and returns the sink in the mode that it has there, with the server's version as server_version_num has it. What the server
@@ -102,7 +125,15 @@ func (s *Sink) on(ctx context.Context, l sink.Lane) (*Sink, int, error) {
 	if s.o.Mode != Auto {
 		return s, found.version, found.refuse(s.o.Mode)
 	}
-	c := found.choose(l, len(s.o.Swap.Group) == 0)
+	staged := len(s.o.Swap.Group) == 0
+	c := found.choose(l, staged, 0)
+	if c.mode == Prepared && found.product == postgreSQL && found.prepared > 0 {
+		taken, err := s.taken(ctx, l)
+		if err != nil {
+			return nil, 0, err
+		}
+		c = found.choose(l, staged, taken)
+	}
 	if wrong := found.problems(c.mode); len(wrong) > 0 {
 		return nil, 0, configf("mode %s: %s", c, strings.Join(wrong, "\n"))
 	}

@@ -29,7 +29,7 @@ type committer struct {
 	void  int64        // changes that a later one of the same key made void
 
 	lateVoid int64 // the same within late
-	awaited  int   // how often in a row a checkpoint ended with a row that refers to nothing
+	awaited  int   // how often in a row a checkpoint ended with a row that refers to nothing, or whose unique value is taken
 	broken   error // why the current checkpoint can only be discarded
 
 	letters    [][]sink.DeadLetter // of the current checkpoint, for Prepare to write
@@ -76,6 +76,9 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 			"saved positions: name the table with its schema, or give this bridge a name of its own", was, is))
 	}
 	c.targets = targets
+	if err := c.notMadeAnew(ctx, claim); err != nil {
+		return c.fail("open", undone(err), err)
+	}
 	left, err := c.leavesReceipts(ctx, claim)
 	if err == nil && left {
 		err = c.settle(ctx, claim)
@@ -142,6 +145,14 @@ func (c *committer) writePart(ctx context.Context, this taken) error {
 		return nil
 	}
 	err := c.take(ctx, this)
+	if err != nil && classify(err) == sink.ErrRejected {
+		// What was refused may be no fault of the rows. The transaction is over either way, and a lane can count on one connection of the pool.
+		c.tx.rollback(ctx)
+		c.tx = nil
+		if altered := c.alteredSince(ctx); altered != nil {
+			return altered
+		}
+	}
 	if err != nil && !c.spilt {
 		err = c.again(ctx, this, err)
 	}
@@ -262,8 +273,8 @@ func (c *committer) drop(ctx context.Context) {
 // Spill implements [sink.Spiller]: the server has the rows, but for those that wait, of which there can be no more than the lane's memory holds.
 func (c *committer) Spill() {
 	if len(c.late) > 0 && c.broken == nil {
-		c.broken = c.fail("write", sink.ErrRejected, errors.New("rows that refer to rows which come later in the checkpoint are more than the lane's memory holds: "+
-			"raise the byte budget, make checkpoints more often, or make the foreign key DEFERRABLE INITIALLY DEFERRED"))
+		c.broken = c.fail("write", sink.ErrRejected, errors.New("rows that wait for others which come later in the checkpoint (that they refer to, or that give up a unique value) are more than the lane's memory holds: "+
+			"raise the byte budget, make checkpoints more often, or make the constraint DEFERRABLE INITIALLY DEFERRED"))
 	}
 	clear(c.late)
 	c.late = c.late[:0]

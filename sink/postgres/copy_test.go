@@ -236,7 +236,7 @@ func TestCopy_Refused(t *testing.T) {
 			w := e.writer(e.pool(nil), e.options(), table(t, "kv", upsert, "k", "k BIGINT NOT NULL", "v STRING"))
 			changes := w.upserts(0, many, "a")
 			changes[many-1].Row[1] = str(c.bad)
-			err := w.write(changes...)
+			err := w.refusal(changes)
 			var se *sink.Error
 			if !errors.As(err, &se) || sink.ClassOf(err) != sink.ErrRejected || len(se.Rejected) == 0 {
 				t.Fatalf("%v", err)

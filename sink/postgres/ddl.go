@@ -87,8 +87,9 @@ func keyColumns(s *changelog.Schema) []bool {
 	return isKey
 }
 
-// create runs SQL where Options.CreateTable says so and the table is missing.
-func (s *Sink) create(ctx context.Context, t *changelog.Table) error {
+// create runs SQL where Options.CreateTable says so and the table of d, one of all that the lane has, is missing.
+func (s *Sink) create(ctx context.Context, l sink.Lane, d destination, all []destination) error {
+	t := d.table
 	if !s.o.CreateTable || s.checkNames(t) != nil {
 		return nil // check reports bad names
 	}
@@ -113,9 +114,18 @@ func (s *Sink) create(ctx context.Context, t *changelog.Table) error {
 			err = &sink.Error{Class: class, Err: fmt.Errorf("Options.CreateTable: %w: %s", tell(err), cure)}
 		}
 	}
+	var table qualified
+	var m made
+	if err == nil && !exists {
+		table, m, err = s.justMade(ctx, tx, l, d, all)
+	}
 	if err != nil || exists {
 		tx.rollback(ctx)
 		return err
 	}
-	return tx.commit(ctx)
+	if err := tx.commit(ctx); err != nil {
+		return err
+	}
+	s.remade.add(l.Bridge, table, m)
+	return nil
 }

@@ -83,14 +83,15 @@
 // leaves the change of the same key before it as the one that counts.
 //
 // Before a change is called rejected for a constraint over several rows, or by a trigger, the checkpoint is done again within the sink in the topic's
-// order, then with the rows taken out first (rows that swap a unique value). A batch that refers to rows of another table of the lane which have not come yet waits for the end of the
-// checkpoint, and so does what follows it. Deadlocks and serialization failures are done again three times. A row that refers to nothing
-// at the end of the checkpoint has it done again five times, since the other may come, and is named then. All of this as long as the sink holds the whole
+// order, then with the rows taken out first (rows that swap a unique value). A batch that is refused even then, and that later changes may help (a row that it refers to, of
+// its own table or another of the lane; a unique value that another row has still), waits for the end of the
+// checkpoint, and so does what follows it; there all of it is written as one run. Deadlocks and serialization failures are done again three times. A row that refers to nothing
+// at the end of the checkpoint has it done again five times, since the other may come, one whose unique value is taken twice, and is named then. All of this as long as the sink holds the whole
 // checkpoint. docs/postgres.md tells more.
 //
 // None is named where changes still refuse one another, and where a deferred constraint other than a foreign key fails at the end of the
-// checkpoint: smaller checkpoints tell. A smaller one may end between a row and the row that it refers to, and blame the first: where
-// a table has foreign keys and checkpoints larger than the lane's memory, halt, rather than set aside.
+// checkpoint: smaller checkpoints tell. A smaller one may end between a row and the row that it refers to, or that gives up its value, and blame the first: where
+// a table has foreign keys or unique values that pass from row to row, and checkpoints larger than the lane's memory, halt, rather than set aside.
 //
 // The committer keeps dead letters, in the table dead_letter beside the positions, in the same transaction. [Store.DeadLetters] reads them, and
 // says how to in SQL.
@@ -105,7 +106,8 @@
 // # Not covered
 //
 // Deletes from a table without a key whose stream does not tell the old row. Swapping the values of another unique column between rows, where the rows cannot
-// be taken out and put there anew (columns of others, ON DELETE actions, triggers) and the constraint is not deferred. Views, foreign tables and temporary tables. Two keys that only the key column's
+// be taken out and put there anew (columns that the sink does not write, user triggers, rows that others refer to, ON DELETE actions, Options.Version, changes that lack
+// columns, a role without DELETE) and the constraint cannot be deferred. Views, foreign tables and temporary tables. Two keys that only the key column's
 // type takes for one (two spellings of a uuid): refused when both come in one batch, one row otherwise. A BEFORE ROW trigger that returns
 // NULL: it suppresses the row without an error, and nobody notices, since row counts prove nothing. (Row level security, which would do
 // the same to updates and deletes, is refused.) How many standbys have a commit when it is answered: that is what synchronous_commit and

@@ -3,24 +3,28 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// This file writes tables that refer to one another. Their topics have no order between them: a row may come before the row that it refers to, and
-// a row may go before those that refer to it. Where the foreign key is deferred the server waits by itself. Where it is not, the batch that was
-// refused waits here, and what comes after it, until the end of the checkpoint; then the rows of all of them are put there, those that are referred
-// to first, and taken away, those that refer first.
+// This file writes what only the whole checkpoint can: a row that refers to one of a later batch, be it of another table, whose topic has no order with
+// its own, or of its own; a unique value that another row holds until a later batch. The batch that was refused waits here, and what comes after it,
+// until the end of the checkpoint. Then what waits of a table is one run of changes, whose net effect is written: rows are put there, those that
+// are referred to first, and taken away, those that refer first, in rounds.
+//
+// Why the batches before it need not be part of the run: all that they wrote is in the table, so a row that the run does not touch is as the
+// source has it at the end of the checkpoint, and so is one of the run once it is written. If the source's rows break no constraint then, none of the
+// run is refused for another that stays; and all that are written again are taken out first where nothing else helps.
 
 // maxAwaited is how often in a row a checkpoint is done again because a row refers to one that is not there, before a change is called rejected.
 const maxAwaited = 5
+
+// maxOccupied is the same where a row has a unique value that another one has still. Streams that break a unique constraint for good are more common than
+// those that break a foreign key, so it is less.
+const maxOccupied = 2
 
 // foreign reports whether a foreign key refused: 23001 is what Postgres 18 says for ON DELETE RESTRICT.
 func foreign(err error) bool {
@@ -28,18 +32,24 @@ func foreign(err error) bool {
 	return code == "23503" || code == "23001"
 }
 
-// edge says that rows of one target can refer to rows of another: indexes of c.targets.
+// occupied reports whether a unique or an exclusion constraint refused.
+func occupied(err error) bool {
+	code := state(err)
+	return code == "23505" || code == "23P01"
+}
+
+// edge says that rows of one target can refer to rows of another, or of the same: indexes of c.targets.
 type edge struct{ child, parent int }
 
 // edges reads the foreign keys between the tables of the lane.
-func (c *committer) edges(ctx context.Context) ([]edge, error) {
+func (c *committer) edges(ctx context.Context, t *transaction) ([]edge, error) {
 	names := make([]string, len(c.targets))
 	for i, tg := range c.targets {
 		names[i] = tg.name.SQL()
 	}
-	rows, err := c.tx.Query(ctx, `SELECT DISTINCT c.i - 1, p.i - 1 FROM unnest($1::text[]) WITH ORDINALITY AS c(name, i)
+	rows, err := t.Query(ctx, `SELECT DISTINCT c.i - 1, p.i - 1 FROM unnest($1::text[]) WITH ORDINALITY AS c(name, i)
 		JOIN pg_catalog.pg_constraint k ON k.contype = 'f' AND k.conrelid = to_regclass(c.name)
-		JOIN unnest($1::text[]) WITH ORDINALITY AS p(name, i) ON k.confrelid = to_regclass(p.name) WHERE k.conrelid <> k.confrelid ORDER BY 1, 2`, names)
+		JOIN unnest($1::text[]) WITH ORDINALITY AS p(name, i) ON k.confrelid = to_regclass(p.name) ORDER BY 1, 2`, names)
 	if err != nil {
 		return nil, err
 	}
@@ -49,21 +59,34 @@ func (c *committer) edges(ctx context.Context) ([]edge, error) {
 	})
 }
 
-// mayWait takes a batch that a foreign key refused for one that waits for rows of another table of the lane, if there is such a table. The
-// transaction then holds what was taken before it.
-func (c *committer) mayWait(ctx context.Context, b taken) (bool, error) {
-	if len(c.targets) < 2 {
+// curable reports whether changes that come later in the checkpoint may undo the reason why one of tg was refused. all are the lane's foreign keys.
+func (c *committer) curable(tg *target, refusal error, all []edge) bool {
+	switch {
+	case tg.swap != nil: // its groups are whole only in the order of their batches
+		return false
+	case occupied(refusal): // by a row that may go, or change
+		return len(tg.keys) > 0 || tg.remove.sql != ""
+	case foreign(refusal):
+		i := slices.Index(c.targets, tg)
+		return slices.ContainsFunc(all, func(e edge) bool { return e.child == i || e.parent == i })
+	}
+	return false
+}
+
+// mayWait takes a batch that was refused, in each order that it can be written in, for one that waits for the end of the checkpoint, if later changes can
+// be of help. The transaction then holds what was taken before it.
+func (c *committer) mayWait(ctx context.Context, b taken, refusals []error) (bool, error) {
+	if !slices.ContainsFunc(refusals, func(err error) bool { return foreign(err) || occupied(err) }) {
 		return false, nil
 	}
 	if err := c.restart(ctx); err != nil {
 		return false, err
 	}
-	all, err := c.edges(ctx)
+	all, err := c.edges(ctx, c.tx)
 	if err != nil {
 		return false, err
 	}
-	i := slices.Index(c.targets, b.target)
-	if !slices.ContainsFunc(all, func(e edge) bool { return e.child == i || e.parent == i }) {
+	if !slices.ContainsFunc(refusals, func(err error) bool { return c.curable(b.target, err, all) }) {
 		return false, nil
 	}
 	c.late = append(c.late, b)
@@ -75,7 +98,7 @@ func ranks(n int, all []edge) []int {
 	rank := make([]int, n)
 	for range n {
 		for _, e := range all {
-			if rank[e.child] <= rank[e.parent] && rank[e.parent] < n {
+			if e.child != e.parent && rank[e.child] <= rank[e.parent] && rank[e.parent] < n {
 				rank[e.child] = rank[e.parent] + 1
 			}
 		}
@@ -83,29 +106,46 @@ func ranks(n int, all []edge) []int {
 	return rank
 }
 
-// lateWork is one statement over what waits of one table.
+// lateRuns are the changes that wait, of each target, in the order in which they came.
+func (c *committer) lateRuns() [][]changelog.Change {
+	runs := make([][]changelog.Change, len(c.targets))
+	for i, tg := range c.targets {
+		for _, b := range c.late {
+			if b.target == tg {
+				runs[i] = append(runs[i], b.batch.Changes...)
+			}
+		}
+	}
+	return runs
+}
+
+// lateWork is one step of writing what waits of one table: a statement over a part of its net effect, or all of the run at once.
 type lateWork struct {
+	index   int // of c.targets
 	tg      *target
 	rank    int
 	removes bool
 	work
+	run bool // work.changes are the run
+	how order
+
+	refusal error
 }
 
-// lateWorks is what waits, in the order in which foreign keys like it best.
-func (c *committer) lateWorks(ctx context.Context) (todo []lateWork, superseded int, err error) {
-	all, err := c.edges(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
+// lateWorks is what waits, in the order in which foreign keys like it best. exact are the tables whose run is written in the order of the topic.
+func (c *committer) lateWorks(runs [][]changelog.Change, all []edge, exactly []bool) (todo []lateWork, superseded int, err error) {
 	rank := ranks(len(c.targets), all)
 	for i, tg := range c.targets {
-		var changes []changelog.Change
-		for _, b := range c.late {
-			if b.target == tg {
-				changes = append(changes, b.batch.Changes...)
+		changes := runs[i]
+		switch {
+		case len(changes) == 0:
+			continue
+		case tg.swap != nil, exactly[i]:
+			w := lateWork{index: i, tg: tg, rank: rank[i], work: work{changes: changes}, run: true, how: exact}
+			if tg.swap != nil {
+				w.how = bulk
 			}
-		}
-		if len(changes) == 0 {
+			todo = append(todo, w)
 			continue
 		}
 		if bad := c.apply.unfit(tg, changes); len(bad) > 0 {
@@ -114,9 +154,12 @@ func (c *committer) lateWorks(ctx context.Context) (todo []lateWork, superseded 
 		works, void := c.apply.plan(tg, changes)
 		superseded += void
 		for _, w := range works {
+			if len(w.changes) == 0 {
+				continue
+			}
 			w.changes = slices.Clone(w.changes) // the next plan would overwrite them
 			removes := tg.remove.sql != "" && w.st.sql == tg.remove.sql
-			todo = append(todo, lateWork{tg, rank[i], removes, w})
+			todo = append(todo, lateWork{index: i, tg: tg, rank: rank[i], removes: removes, work: w})
 		}
 	}
 	slices.SortStableFunc(todo, func(a, b lateWork) int {
@@ -131,200 +174,174 @@ func (c *committer) lateWorks(ctx context.Context) (todo []lateWork, superseded 
 	return todo, superseded, nil
 }
 
-// settleLate writes what waits. The net effects of a table are disjoint by key, so the order is free. What is refused in the first round
-// may be accepted when the others are in place, a unique value that a deleted row still held for one; so rounds go on as long as each of them
-// gets on.
+// settleLate writes what waits, or returns what the server refuses.
 func (c *committer) settleLate(ctx context.Context) error {
 	c.lateVoid = 0
 	if len(c.late) == 0 {
 		return nil
 	}
-	stage := c.apply.stage
-	if stage == nil {
-		// Keys that can be deferred are, for here they may be broken on the way; the end of the checkpoint looks at them again. Not so what is
-		// rehearsed: whoever merges it does not know of this.
-		if _, err := c.tx.Exec(ctx, "SET CONSTRAINTS ALL DEFERRED"); err != nil {
+	if s := c.apply.stage; s != nil && !s.later {
+		if err := s.rehearse(ctx); err != nil { // its savepoint has to be outside of those below
 			return err
 		}
-	} else if !stage.later {
-		if err := stage.rehearse(ctx); err != nil { // its savepoint has to be outside of those below
-			return err
-		}
+		// What is staged here is not more than what waits, which the lane's memory holds.
+		s.whole = true
+		defer func() { s.whole = false }()
 	}
-	todo, superseded, err := c.lateWorks(ctx)
-	if err != nil {
+	// Constraints that can be deferred are, for here they may be broken on the way; the end of the checkpoint looks at them again. Whoever merges what
+	// is rehearsed does the same.
+	if _, err := c.tx.Exec(ctx, "SET CONSTRAINTS ALL DEFERRED"); err != nil {
 		return err
 	}
-	c.apply.void = 0
-	for len(todo) > 0 {
-		var left []lateWork
-		var refusal error
-		for _, w := range todo {
-			if _, err := c.tx.Exec(ctx, "SAVEPOINT late"); err != nil {
-				return err
-			}
-			held, void := stage.held(), c.apply.void
-			err := c.apply.run(ctx, c.tx, w.tg, w.st, w.changes)
-			after := "RELEASE SAVEPOINT late"
-			switch {
-			case err == nil && stage != nil && stage.later:
-				continue // the rehearsal was ended, and this savepoint with it
-			case err == nil:
-			case classify(err) == sink.ErrRejected:
-				stage.back(held)
-				c.apply.void = void
-				after = "ROLLBACK TO SAVEPOINT late; RELEASE SAVEPOINT late"
-				left, refusal = append(left, w), err
-			default:
-				return err
-			}
-			if _, err := c.tx.Exec(ctx, after); err != nil {
-				return err
-			}
-		}
-		if len(left) == len(todo) {
-			return refusal
-		}
-		todo = left
+	void, stuck, err := c.arrange(ctx, c.tx, c.lateRuns())
+	switch {
+	case err != nil:
+		return err
+	case len(stuck) > 0:
+		return refusalOf(stuck)
 	}
-	c.lateVoid = int64(superseded + c.apply.void)
+	c.lateVoid = int64(void)
 	return nil
 }
 
-// orphaned names the changes that leave a foreign key broken at the end of the checkpoint: rows that refer to nothing, and rows that went while others
-// refer to them. Without it the caller would do the checkpoint again in smaller pieces, which end in more places between a row and the one that
-// it refers to, and blame the first.
-func (c *committer) orphaned(ctx context.Context, refusal error) error {
-	if len(c.late) > 0 {
-		return c.blameLate(ctx, refusal)
-	}
-	if err := c.restart(ctx); err != nil {
-		return err
-	}
-	var bad []sink.Rejection
-	for _, tg := range c.targets {
-		more, err := c.unreferred(ctx, tg, refusal)
-		if err != nil {
-			return err
+// refusalOf is one of the refusals, one by a foreign key if there is any: it may be the reason of the others, and be gone in the next checkpoint.
+func refusalOf(stuck []lateWork) error {
+	for _, w := range stuck {
+		if foreign(w.refusal) {
+			return w.refusal
 		}
-		bad = append(bad, more...)
 	}
-	if len(bad) == 0 {
-		return refusal
-	}
-	return rejected(bad)
+	return stuck[0].refusal
 }
 
-// blameLate finds which changes the server refuses, of what was taken and of what waits, in the order in which it is written.
-func (c *committer) blameLate(ctx context.Context, refusal error) error {
-	if err := c.restart(ctx); err != nil {
-		return err
-	}
-	todo, _, err := c.lateWorks(ctx)
+// arrange writes runs of changes, one for each target, in whatever order the server takes them: the net effect of each, and where that is refused, all changes of such
+// a table in the order of the topic. stuck is what it does not take; then the transaction holds the rest of the net effects.
+func (c *committer) arrange(ctx context.Context, t *transaction, runs [][]changelog.Change) (void int, stuck []lateWork, err error) {
+	all, err := c.edges(ctx, t)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	all := slices.Clone(c.taken)
-	for _, w := range todo {
-		all = append(all, taken{target: w.tg, batch: &changelog.Batch{Table: w.tg.table, Changes: w.changes}})
-	}
-	return c.blameOf(ctx, all, refusal)
-}
-
-// unreferred finds the changes of one table that leave the foreign key broken which refused the end of the checkpoint.
-func (c *committer) unreferred(ctx context.Context, tg *target, refusal error) (bad []sink.Rejection, err error) {
-	var pe *pgconn.PgError
-	if !errors.As(refusal, &pe) || pe.ConstraintName == "" || len(tg.keys) == 0 {
-		return nil, nil
-	}
-	rows, err := c.tx.Query(ctx, `SELECT k.conrelid = r, format('%I.%I', cn.nspname, ct.relname), format('%I.%I', pn.nspname, pt.relname),
-			ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY n(at, i) JOIN pg_catalog.pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = n.at ORDER BY n.i),
-			ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY n(at, i) JOIN pg_catalog.pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = n.at ORDER BY n.i)
-		FROM to_regclass($1) AS r, pg_catalog.pg_constraint k
-		JOIN pg_catalog.pg_class ct ON ct.oid = k.conrelid JOIN pg_catalog.pg_namespace cn ON cn.oid = ct.relnamespace
-		JOIN pg_catalog.pg_class pt ON pt.oid = k.confrelid JOIN pg_catalog.pg_namespace pn ON pn.oid = pt.relnamespace
-		WHERE k.contype = 'f' AND k.conname = $2 AND (k.conrelid = r OR k.confrelid = r)`, tg.name.SQL(), pe.ConstraintName)
-	if err != nil {
-		return nil, err
-	}
-	type key struct {
-		Refers        bool
-		Child, Parent string
-		From, To      []string
-	}
-	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[key])
-	if err != nil {
-		return nil, err
-	}
-	var runs [][]changelog.Change
-	for _, b := range c.taken {
-		if b.target == tg {
-			runs = append(runs, b.batch.Changes)
-		}
-	}
-	if len(runs) == 0 {
-		return nil, nil
-	}
-	for _, k := range keys {
-		c.apply.net.Compute(tg.table.Schema, runs...)
-		sql, changes := "", c.apply.net.Upserts
-		if k.Refers {
-			sql = tg.refersToNothing(k.Parent, k.From, k.To)
-		} else {
-			sql, changes = tg.stillReferredTo(k.Child, k.From, k.To), c.apply.net.Deletes
-		}
-		more, err := c.which(ctx, tg, sql, changes, refusal)
+	exactly := make([]bool, len(runs))
+	for last, tried := false, false; ; {
+		todo, superseded, err := c.lateWorks(runs, all, exactly)
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
-		bad = append(bad, more...)
-	}
-	return bad, nil
-}
-
-// refersToNothing selects the numbers of keys whose row refers to a row that is not there.
-func (tg *target) refersToNothing(parent string, from, to []string) string {
-	var set, equal []string
-	for i := range from {
-		set = append(set, fmt.Sprintf("t.%s IS NOT NULL", quote(from[i])))
-		equal = append(equal, fmt.Sprintf("p.%s = t.%s", quote(to[i]), quote(from[i])))
-	}
-	return fmt.Sprintf("SELECT s.ord FROM %s JOIN %s AS t ON %s WHERE %s AND NOT EXISTS (SELECT FROM %s AS p WHERE %s) LIMIT %d",
-		tg.unnest(tg.keys, " WITH ORDINALITY"), tg.name.SQL(), tg.sameKey(tg.keys), strings.Join(set, " AND "), parent, strings.Join(equal, " AND "), maxNamed)
-}
-
-// stillReferredTo selects the numbers of keys whose row is gone while others refer to it; "" where they refer to it by other columns than the key.
-func (tg *target) stillReferredTo(child string, from, to []string) string {
-	var equal []string
-	for i := range to {
-		n := slices.IndexFunc(tg.keys, func(k int) bool { return tg.columns[k].name == to[i] })
-		if n < 0 {
-			return ""
+		if _, err := t.Exec(ctx, "SAVEPOINT waiting"); err != nil {
+			return 0, nil, err
 		}
-		equal = append(equal, fmt.Sprintf("c.%s = s.c%d%s", quote(from[i]), n+1, tg.columns[tg.keys[n]].bind.cast))
-	}
-	return fmt.Sprintf("SELECT s.ord FROM %s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s) AND EXISTS (SELECT FROM %s AS c WHERE %s) LIMIT %d",
-		tg.unnest(tg.keys, " WITH ORDINALITY"), tg.name.SQL(), tg.sameKey(tg.keys), child, strings.Join(equal, " AND "), maxNamed)
-}
-
-// which returns those of changes whose numbers sql selects of their keys.
-func (c *committer) which(ctx context.Context, tg *target, sql string, changes []changelog.Change, refusal error) (bad []sink.Rejection, err error) {
-	st := tg.statement(tg.keys, sql)
-	for len(changes) > 0 && sql != "" {
-		n, err := c.apply.fill(tg, st, changes)
+		held := c.apply.stage.held()
+		void, stuck, err := c.rounds(ctx, t, todo)
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
-		r := c.tx.Conn().PgConn().ExecParams(ctx, sql, c.apply.params[:len(st.columns)], st.oids, binaryFormat(), nil).Read()
-		if r.Err != nil {
-			return nil, r.Err
+		turned := !last && turn(exactly, stuck)
+		switch {
+		case len(stuck) == 0, last, !turned && !tried:
+			_, err := t.Exec(ctx, "RELEASE SAVEPOINT waiting")
+			return superseded + void, stuck, err
+		case !turned:
+			clear(exactly)
+			last = true
 		}
-		for _, row := range r.Rows {
-			if i, err := strconv.Atoi(string(row[0])); err == nil && i >= 1 && i <= n {
-				bad = append(bad, rejection(&changes[i-1], refusal))
+		tried = true
+		c.apply.stage.back(held)
+		if _, err := t.Exec(ctx, "ROLLBACK TO SAVEPOINT waiting; RELEASE SAVEPOINT waiting"); err != nil {
+			return 0, nil, err
+		}
+	}
+}
+
+// turn has tables whose net effect was refused written in the order of the topic, and reports whether there were any left. A row that waits for one of another
+// table gains nothing by it, so it is the turn of those last.
+func turn(exactly []bool, stuck []lateWork) (turned bool) {
+	for _, waits := range []bool{false, true} {
+		for _, w := range stuck {
+			if byOrder(w.refusal) && foreign(w.refusal) == waits && !w.run && !exactly[w.index] {
+				exactly[w.index], turned = true, true
 			}
 		}
-		changes = changes[n:]
+		if turned {
+			break
+		}
 	}
-	return bad, nil
+	return turned
+}
+
+// rounds carries works out. The net effects of a table are disjoint by key, so their order is free. What is refused in the first round
+// may be accepted when the others are in place, a unique value that a deleted row still held for one; so rounds go on as long as each of them
+// gets on.
+func (c *committer) rounds(ctx context.Context, t *transaction, todo []lateWork) (void int, stuck []lateWork, err error) {
+	for {
+		stuck = nil
+		for _, w := range todo {
+			n, err := c.step(ctx, t, &w)
+			if err != nil {
+				return 0, nil, err
+			}
+			void += n
+			if w.refusal != nil {
+				stuck = append(stuck, w)
+			}
+		}
+		if len(stuck) == 0 || len(stuck) == len(todo) {
+			return void, stuck, nil
+		}
+		todo = stuck
+	}
+}
+
+// step carries one work out, or notes in it why the server refuses that. Rows that are refused for one another are taken out first.
+func (c *committer) step(ctx context.Context, t *transaction, w *lateWork) (void int, err error) {
+	w.refusal = nil
+	for _, how := range []order{bulk, afresh} {
+		if _, err := t.Exec(ctx, "SAVEPOINT late"); err != nil {
+			return 0, err
+		}
+		held := c.apply.stage.held()
+		void, err := c.carry(ctx, t, w, how)
+		switch {
+		case err == nil:
+			w.refusal = nil
+			_, err = t.Exec(ctx, "RELEASE SAVEPOINT late")
+			return void, err
+		case errors.Is(err, errNotInOrder) && w.refusal != nil:
+		case errors.Is(err, errNotInOrder), classify(err) == sink.ErrRejected:
+			if w.refusal == nil {
+				w.refusal = err
+			}
+		default:
+			return 0, err
+		}
+		c.apply.stage.back(held)
+		if _, err := t.Exec(ctx, "ROLLBACK TO SAVEPOINT late; RELEASE SAVEPOINT late"); err != nil {
+			return 0, err
+		}
+		if w.run || w.removes || !byOrder(w.refusal) || foreign(w.refusal) {
+			break
+		}
+	}
+	return 0, nil
+}
+
+// carry writes the changes of one work.
+func (c *committer) carry(ctx context.Context, t *transaction, w *lateWork, how order) (void int, err error) {
+	a := &c.apply
+	if w.run {
+		return a.inOrder(ctx, t, w.tg, w.changes, w.how)
+	}
+	a.void = 0
+	if how == afresh {
+		if w.st.sql != w.tg.upsert.sql {
+			return 0, errNotInOrder // columns that were not sent have nothing to be kept from
+		}
+		if err := w.tg.comesAfresh(ctx, t); err != nil {
+			return 0, err
+		}
+		if err := a.run(ctx, t, w.tg, w.tg.takeOut, w.changes); err != nil {
+			return 0, err
+		}
+	}
+	err = a.run(ctx, t, w.tg, w.st, w.changes)
+	return a.void, err
 }

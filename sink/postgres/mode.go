@@ -32,9 +32,9 @@ const (
 	Staged
 
 	// Auto becomes one of the others when a lane starts, by who decides and by what the server was found to have: InTransaction where nobody else decides and
-	// the server has all of it. Else Prepared, if the server is Postgres and an administrator has set max_prepared_transactions to the number of lanes and more;
-	// else Staged. The guarantee is the same in all of them, and [Sink.Guarantee] says which it is, and why. A start may choose another mode than the
-	// one before it: see above. A server on which none of them holds is an ErrConfig, as with any mode; nothing is ever promised less silently.
+	// the server has all of it. Else Prepared, if the server is Postgres and an administrator has set max_prepared_transactions to the number of lanes and more, beside
+	// what others hold; else Staged. The guarantee is the same in all of them, and [Sink.Guarantee] says which it is, and why. A start may choose another mode than
+	// the one before it: see above. A server on which none of them holds is an ErrConfig, as with any mode; nothing is ever promised less silently.
 	Auto
 )
 

@@ -26,7 +26,8 @@ type Options struct {
 	Schema string
 
 	// CreateTable lets Lane run the CREATE TABLE that [Sink.SQL] prints when the target table is missing. Defaults to false: a
-	// missing table is an ErrConfig that shows the statement.
+	// missing table is an ErrConfig that shows the statement. A table that the bridge has written before, and that is missing now, is never made
+	// anew under the stored positions: that is an ErrConfig, which says how to have the topic read again.
 	CreateTable bool
 
 	// Into says which table the rows of a source table go into, where a lane has several: a name as New takes it, or "" for the source table's own
@@ -148,7 +149,7 @@ const (
 //
 // All mistakes are reported together, as one ErrConfig. The server is first asked by [Sink.Lane].
 func New(pool *pgxpool.Pool, into string, o *Options) (*Sink, error) {
-	s := &Sink{pool: pool, chosen: &choices{}}
+	s := &Sink{pool: pool, chosen: &choices{}, remade: &remade{}}
 	if o != nil {
 		s.o = *o
 		s.o.Columns = maps.Clone(o.Columns)

@@ -151,16 +151,14 @@ func readded(tg *target, changes []changelog.Change) []bool {
 
 // afresh takes all rows out whose keys the batch writes, and puts those there that are left.
 func (a *applier) afresh(ctx context.Context, t *transaction, tg *target, changes []changelog.Change) (superseded int, err error) {
-	// A row that is taken out has no version to be compared with.
-	if len(tg.keys) == 0 || !tg.deletes || tg.version >= 0 || len(malformed(tg, changes)) > 0 {
+	if len(malformed(tg, changes)) > 0 {
 		return 0, errNotInOrder
 	}
-	anew, err := tg.replaceable(ctx, t)
-	if err != nil {
+	if err := tg.comesAfresh(ctx, t); err != nil {
 		return 0, err
 	}
 	todo, superseded := a.plan(tg, changes)
-	if !anew || len(todo) != 2 {
+	if len(todo) != 2 {
 		return 0, errNotInOrder // columns that were not sent have nothing to be kept from
 	}
 	for _, w := range []work{todo[0], {tg.takeOut, todo[1].changes}, todo[1]} {
@@ -169,6 +167,19 @@ func (a *applier) afresh(ctx context.Context, t *transaction, tg *target, change
 		}
 	}
 	return superseded + a.void, nil
+}
+
+// comesAfresh returns errNotInOrder where rows of the table cannot be taken out and put there anew.
+func (tg *target) comesAfresh(ctx context.Context, t *transaction) error {
+	// A row that is taken out has no version to be compared with.
+	if len(tg.keys) == 0 || !tg.deletes || tg.version >= 0 {
+		return errNotInOrder
+	}
+	anew, err := tg.replaceable(ctx, t)
+	if err == nil && !anew {
+		err = errNotInOrder
+	}
+	return err
 }
 
 // replaceable reports whether a row that is deleted and inserted again is what it was: nothing is in the row that the sink does not write, no

@@ -251,10 +251,21 @@ func (s *Sink) planFor(ctx context.Context, d *InDoubt) error {
 		d.From, d.To = d.receipt.From, d.receipt.To
 		return s.planForDecided(ctx, d, stored != nil && *stored)
 	}
+	over := fenced != nil && *fenced || stored != nil && *stored
+	if over {
+		// The receipts were read before what is in doubt was: it may have been decided since, and its generation have ended after that. No Save comes
+		// after an end, so this look is the last word.
+		if d.receipt, err = s.decided(ctx, d); err != nil {
+			return err
+		}
+	}
 	switch {
+	case d.receipt != nil:
+		d.From, d.To = d.receipt.From, d.receipt.To
+		return s.planForDecided(ctx, d, stored != nil && *stored)
 	case fenced != nil && *fenced:
 		d.Plan, d.Why = RollBack, "a successor has settled its generation and fenced it, so it was not decided"
-	case stored != nil && *stored:
+	case over:
 		d.Plan, d.Why = RollBack, "its generation has ended without deciding it"
 	case stored != nil:
 		d.Why = "its generation has not ended: its owner decides; if that is dead for good, start the bridge once"
@@ -262,6 +273,20 @@ func (s *Sink) planFor(ctx context.Context, d *InDoubt) error {
 		d.Why = "this store does not know its generation: the bridge has another store; start the bridge once, and its Open settles it"
 	}
 	return nil
+}
+
+// decided looks for the receipt of work that had none. What it finds holds for good where the generation has ended.
+func (s *Sink) decided(ctx context.Context, d *InDoubt) (*sink.Committable, error) {
+	all, err := s.readPending(ctx, s.pool, d.Bridge)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if c := &all[i]; c.Sink == d.Sink && c.Generation == d.Generation && c.Checkpoint == d.Checkpoint && !c.Empty() {
+			return c, nil
+		}
+	}
+	return nil, nil
 }
 
 func (s *Sink) planForDecided(ctx context.Context, d *InDoubt, ended bool) error {

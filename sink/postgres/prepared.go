@@ -155,10 +155,16 @@ func (s *Sink) abortPrepared(ctx context.Context, p prepared) error {
 	if err := s.rollbackPrepared(ctx, p.Gid); err != nil {
 		return err
 	}
-	if err := s.noteAborted(ctx, s.pool, p.writer, p.cp); err != nil {
+	// The row may be locked by a later checkpoint of the generation, which nobody but a hand at the store leaves: the wait is bounded.
+	t, err := s.beginStore(ctx, "")
+	if err != nil {
 		return lift(err)
 	}
-	return nil
+	if err := s.noteAborted(ctx, t, p.writer, p.cp); err != nil {
+		t.rollback(ctx)
+		return lift(err)
+	}
+	return t.commit(ctx)
 }
 
 func (s *Sink) rollbackPrepared(ctx context.Context, gid string) error {

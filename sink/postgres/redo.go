@@ -28,8 +28,8 @@ func raised(err error) bool {
 }
 
 // again is asked when a batch failed with refusal, and all that was written before it is still held. It looks for a way to write it after all: the
-// same again after a deadlock; the order of the topic, then rows taken out first, where the order of rows can be the reason; and where it is a
-// foreign key between tables of the lane, later, when the rows that it waits for have come. nil: the batch is taken.
+// same again after a deadlock; the order of the topic, then rows taken out first, where the order of rows can be the reason; and where what comes later
+// in the checkpoint may undo the reason (a row that it refers to, a unique value that another row has still), at its end. nil: the batch is taken.
 //
 // Else it returns the refusal, or what came between. Only then is a change called rejected.
 func (c *committer) again(ctx context.Context, b taken, refusal error) error {
@@ -42,7 +42,7 @@ func (c *committer) again(ctx context.Context, b taken, refusal error) error {
 	if err == nil || !byOrder(err) {
 		return err
 	}
-	refusal = err
+	refusals := []error{err}
 	for _, b.order = range []order{exact, afresh} {
 		if err := c.restart(ctx); err != nil {
 			return err
@@ -51,19 +51,18 @@ func (c *committer) again(ctx context.Context, b taken, refusal error) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errNotInOrder), byOrder(err):
+		case errors.Is(err, errNotInOrder):
+		case byOrder(err):
+			refusals = append(refusals, err)
 		case victim(err), classify(err) != sink.ErrRejected:
 			return err
 		}
 	}
 	b.order = bulk
-	if foreign(refusal) {
-		waits, err := c.mayWait(ctx, b)
-		if waits || err != nil {
-			return err
-		}
+	if waits, err := c.mayWait(ctx, b, refusals); waits || err != nil {
+		return err
 	}
-	return refusal
+	return refusals[0]
 }
 
 // take writes a batch into the open transaction.
@@ -111,19 +110,30 @@ func (c *committer) whole(ctx context.Context) error {
 	case err == nil:
 		c.awaited, c.void, c.lateVoid = 0, c.void+c.lateVoid, 0
 		return nil
-	case late && !foreign(err) && !c.spilt && classify(err) == sink.ErrRejected && len(named(err)) == 0:
-		return c.blameLate(ctx, err)
-	case !foreign(err) || c.spilt || len(named(err)) > 0:
+	case c.spilt || len(named(err)) > 0 || classify(err) != sink.ErrRejected:
 		return err
+	case foreign(err), occupied(err):
+		// The checkpoint may end between a row and the one that it refers to, or that gives up its value, which the source has sent already or is about
+		// to: somewhere else is a better place to end.
+		what, tries := "refers to one that has not come yet", maxAwaited
+		if occupied(err) {
+			what, tries = "has a unique value that another one has not given up yet", maxOccupied
+		}
+		if c.awaited++; c.awaited <= tries {
+			return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("a row of the checkpoint %s (try %d of %d, each with what has come meanwhile): %w",
+				what, c.awaited, tries, tell(err))}
+		}
+		c.awaited = 0
 	}
-	// The checkpoint may end between a row and the one that it refers to, which the source has sent already or is about to: somewhere
-	// else is a better place to end.
-	if c.awaited++; c.awaited <= maxAwaited {
-		return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("a row of the checkpoint refers to one that has not come yet (try %d of %d, each with what has come meanwhile): %w",
-			c.awaited, maxAwaited, tell(err))}
+	switch {
+	case late:
+		return c.blameLate(ctx, err, true)
+	case foreign(err):
+		return c.orphaned(ctx, err)
+	case occupied(err) && len(c.late) > 0:
+		return c.blameDeferred(ctx, err)
 	}
-	c.awaited = 0
-	return c.orphaned(ctx, err)
+	return err
 }
 
 // end tells, beside an error, whether a statement over what waited failed, and not the look at the constraints after it.
@@ -131,6 +141,5 @@ func (c *committer) end(ctx context.Context) (late bool, err error) {
 	if err := c.settleLate(ctx); err != nil {
 		return true, err
 	}
-	_, err = c.tx.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE")
-	return false, err
+	return false, c.checkEnd(ctx)
 }

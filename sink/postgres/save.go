@@ -33,6 +33,9 @@ func (c inTransaction) Save(ctx context.Context, gen sink.Generation, cp sink.Ch
 	if c.tx != nil && !own {
 		return c.fail("save", sink.ErrFenced, fmt.Errorf("generation %d cannot save the rows that were written for generation %d", gen.ID, c.gen.ID))
 	}
+	if own && rows && c.tx == nil {
+		return c.fail("save", sink.ErrTransient, errors.New("the transaction that held the checkpoint's rows is gone: a mistake of this sink"))
+	}
 	t := c.tx
 	c.tx, c.rows = nil, 0 // it ends here, either way
 	if err := c.s.save(ctx, t, gen, cp, rows); err != nil {

@@ -28,7 +28,9 @@ type Settled struct {
 
 // Settle carries out the plans that [Store.Pending] tells, for one bridge, beside a bridge that runs as well as without one: it commits only
 // what the store has decided, and rolls back only what nobody can decide any more. Each deed is a row in the audit table for each partition, written
-// before it. What cannot be done is told in Settled.Err, and the rest is done all the same; the error is for what could not be looked at.
+// before it. What cannot be done is told in Settled.Err, and so is what comes after it in its generation, which is left as it is: the checkpoints of a
+// generation are committed one after the other, and the mark of a later one would say of it that it is committed. Other generations are settled all
+// the same; the error is for what could not be looked at.
 func (st *Store) Settle(ctx context.Context, o SettleOptions) ([]Settled, error) {
 	if o.Bridge == "" {
 		return nil, st.fail("settle", "", configf("SettleOptions.Bridge is empty: name the bridge"))
@@ -38,21 +40,45 @@ func (st *Store) Settle(ctx context.Context, o SettleOptions) ([]Settled, error)
 		return nil, err
 	}
 	var out []Settled
-	for _, d := range all {
-		if err := st.settle(ctx, &d, o); err != nil {
-			out = append(out, Settled{d, st.fail("settle", o.Bridge, err)})
-		} else {
+	stopped := make(map[writer]sink.CheckpointID) // where a generation's first failure was
+	for _, d := range all {                       // those of a generation in the order of their numbers
+		w := writer{d.Bridge, d.Sink, d.Generation}
+		at, stop := stopped[w]
+		switch {
+		case d.Plan == Leave || d.Plan == Done:
 			out = append(out, Settled{InDoubt: d})
+			continue
+		case stop:
+			err = &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("checkpoint %d.%d was left as it is, since checkpoint %d.%d, which comes before it, could not be settled: "+
+				"the checkpoints of a generation are settled one after the other", d.Generation, d.Checkpoint, d.Generation, at)}
+		default:
+			err = st.settle(ctx, &d, o)
 		}
+		if err != nil {
+			if !stop {
+				stopped[w] = d.Checkpoint
+			}
+			err = st.fail("settle", o.Bridge, err)
+		}
+		out = append(out, Settled{d, err})
 	}
 	return out, nil
 }
 
 func (st *Store) settle(ctx context.Context, d *InDoubt, o SettleOptions) error {
 	c := &committer{s: st.s, lane: sink.Lane{Bridge: d.Bridge, Sink: d.Sink}}
+	if d.Plan == RollBack {
+		// Nothing is rolled back on the word of an older look. That its generation is over was seen before, and stays so.
+		decided, err := st.s.decided(ctx, d)
+		if err != nil {
+			return lift(err)
+		}
+		if decided != nil {
+			d.receipt, d.From, d.To = decided, decided.From, decided.To
+			d.Plan, d.Why = Commit, "it is decided"
+		}
+	}
 	switch d.Plan {
-	case Leave, Done:
-		return nil
 	case RollBack:
 		if err := st.note(ctx, d, "roll back", o.Reason); err != nil {
 			return err

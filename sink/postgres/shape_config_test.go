@@ -130,7 +130,7 @@ func TestCheck_ShapesRights(t *testing.T) {
 	w := e.writer(p, o, table(t, "kv", upsert, "k", "k INT", "v STRING"))
 	w.put(w.change(changelog.Insert, num(1), str("a")), w.change(changelog.Delete, num(2), null))
 	// Refused for another row: nobody can be blamed without taking rows out, and the caller makes smaller checkpoints.
-	err := w.write(w.change(changelog.Insert, num(2), str("a")), w.change(changelog.Insert, num(3), str("a")))
+	err := w.refusal([]changelog.Change{w.change(changelog.Insert, num(2), str("a")), w.change(changelog.Insert, num(3), str("a"))})
 	if sink.ClassOf(err) != sink.ErrRejected {
 		t.Errorf("%v", err)
 	}

@@ -17,6 +17,7 @@ type Sink struct {
 	store store
 
 	chosen *choices // of mode Auto
+	remade *remade
 }
 
 var (
@@ -64,7 +65,7 @@ func (s *Sink) Lane(ctx context.Context, l sink.Lane) (sink.Committer, error) {
 	c.noLetters = denied
 	to, _ := s.destinations(l.Tables) // check reports what is wrong with them
 	for _, d := range to {
-		if err := d.s.create(ctx, d.table); err != nil {
+		if err := d.s.create(ctx, l, d, to); err != nil {
 			return nil, c.fail("start", undone(err), err)
 		}
 	}

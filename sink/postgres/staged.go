@@ -38,8 +38,11 @@ type stage struct {
 	kept   kept    // the same, for whoever merges them
 	row    []byte  // of the table, as it is sent
 
+	into map[*target]bool // what chunks are written into
+
 	rehearsing bool // statements are carried out, under the savepoint
 	later      bool // they will be, in Prepare: there were too many to hold
+	whole      bool // chunks are held, however many: what is tried may be taken back
 }
 
 // chunk is a statement with its parameters.
@@ -68,7 +71,7 @@ const (
 )
 
 func newStage(t *transaction, w writer) *stage {
-	return &stage{t: t, w: w, plain: make(map[*target]bool), digest: newDigest()}
+	return &stage{t: t, w: w, plain: make(map[*target]bool), into: make(map[*target]bool), digest: newDigest()}
 }
 
 // of reports whether statements of t are to be staged. s may be nil.
@@ -101,9 +104,10 @@ func (a *applier) put(ctx context.Context, t *transaction, tg *target, st statem
 		return nil
 	}
 	s.add(c)
+	s.into[tg] = true
 	a.handOver(len(st.columns))
 	switch {
-	case s.rehearsing && s.size > rehearseBytes:
+	case s.rehearsing && s.size > rehearseBytes && !s.whole:
 		return s.postpone(ctx)
 	case !s.rehearsing && s.size > stageBytes:
 		return s.flush(ctx)
@@ -231,6 +235,10 @@ func (s *stage) postpone(ctx context.Context) error {
 func (s *stage) end(ctx context.Context) error {
 	if s.later {
 		s.later = false
+		// As the merge does.
+		if _, err := s.t.Exec(ctx, "SET CONSTRAINTS ALL DEFERRED"); err != nil {
+			return err
+		}
 		if err := s.rehearse(ctx); err != nil {
 			return err
 		}
@@ -331,7 +339,13 @@ func (c *committer) stageCheckpoint(ctx context.Context, cut sink.Cut) (sink.Com
 			return sink.Committable{}, err
 		}
 	}
-	if err := s.seal(ctx, cut.Checkpoint, stagedHead{Changes: c.rows, Counters: c.info(cut).Counters}); err != nil {
+	head := stagedHead{Changes: c.rows, Counters: c.info(cut).Counters}
+	for _, tg := range c.targets {
+		if s.into[tg] && tg.shape != (shape{}) {
+			head.Tables = append(head.Tables, tg.shaped())
+		}
+	}
+	if err := s.seal(ctx, cut.Checkpoint, head); err != nil {
 		return sink.Committable{}, err
 	}
 	mark := receipt{Chunks: s.count, Digest: s.digest.sum(), Hook: hook}
@@ -344,6 +358,6 @@ func (c *committer) stageCheckpoint(ctx context.Context, cut sink.Cut) (sink.Com
 	if err := t.commit(ctx); err != nil {
 		return sink.Committable{}, err
 	}
-	c.kept = s.kept.of(s.w, cut.Checkpoint, mark)
+	c.kept = s.kept.of(s.w, cut.Checkpoint, mark, head)
 	return out, nil
 }

@@ -10,15 +10,15 @@ func TestKept_Bound(t *testing.T) {
 	half := keptBytes/2 + 1
 	var k kept
 	k.add([]chunk{{}}, half)
-	if got := k.of(writer{}, 1, receipt{Chunks: 1}); got == nil || len(got.chunks) != 1 {
+	if got := k.of(writer{}, 1, receipt{Chunks: 1}, stagedHead{}); got == nil || len(got.chunks) != 1 {
 		t.Errorf("half of it is not kept: %+v", got)
 	}
-	if k.of(writer{}, 1, receipt{Chunks: 2}) != nil {
+	if k.of(writer{}, 1, receipt{Chunks: 2}, stagedHead{}) != nil {
 		t.Error("one of two chunks is taken for both")
 	}
 	k.add([]chunk{{}}, half)
 	k.add([]chunk{{}}, 1)
-	if len(k.chunks) > 0 || k.of(writer{}, 1, receipt{Chunks: 3}) != nil {
+	if len(k.chunks) > 0 || k.of(writer{}, 1, receipt{Chunks: 3}, stagedHead{}) != nil {
 		t.Errorf("too much is kept: %d chunks", len(k.chunks))
 	}
 }

@@ -9,7 +9,8 @@ import (
 // merger is who carries staged chunks out.
 type merger struct {
 	fresh map[string]*freshness // where COPY went well; nil: it is not tried
-	kept  []chunk               // the chunks, if they are at hand
+	kept  *kept                 // the checkpoint, if it is at hand
+	cast  bool                  // rows go by statements, which cast values to the types that columns have now
 }
 
 // carry carries chunks out, in order.

@@ -14,7 +14,7 @@ import (
 // copyNew writes the rows of chunks, all of one statement, as new ones, as applier.copyNew does, and with the same memory of how well that went. false without
 // an error: it was not tried, or the transaction is as it was before.
 func (m *merger) copyNew(ctx context.Context, conn *pgconn.PgConn, chunks []chunk) (done bool, err error) {
-	if m.fresh == nil {
+	if m.fresh == nil || m.cast {
 		return false, nil
 	}
 	sql, rows := chunks[0].statement.Copy, 0

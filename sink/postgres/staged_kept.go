@@ -16,6 +16,7 @@ type kept struct {
 	cp     sink.CheckpointID
 	chunks []chunk
 	digest []byte
+	head   stagedHead
 	size   int
 	much   bool // too much, so nothing is kept
 }
@@ -31,19 +32,19 @@ func (k *kept) add(chunks []chunk, size int) {
 }
 
 // of returns what was kept, as that of a checkpoint; nil: not all of it was.
-func (k *kept) of(w writer, cp sink.CheckpointID, r receipt) *kept {
+func (k *kept) of(w writer, cp sink.CheckpointID, r receipt, head stagedHead) *kept {
 	if k.much || len(k.chunks) != r.Chunks {
 		return nil
 	}
 	out := *k
-	out.w, out.cp, out.digest = w, cp, r.Digest
+	out.w, out.cp, out.digest, out.head = w, cp, r.Digest, head
 	return &out
 }
 
-// match returns the chunks of the checkpoint of a receipt, nil where others are kept. k may be nil.
-func (k *kept) match(p prepared) []chunk {
+// match returns k where it is of the checkpoint of a receipt. k may be nil.
+func (k *kept) match(p prepared) *kept {
 	if k == nil || k.w != p.writer || k.cp != p.cp || len(k.chunks) != p.Chunks || !bytes.Equal(k.digest, p.Digest) {
 		return nil
 	}
-	return k.chunks
+	return k
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"strings"
 	"time"
 
 	"github.com/flinksink/flinksink/changelog"
@@ -45,7 +46,8 @@ ALTER TABLE ` + st.staging + ` ALTER COLUMN params SET STORAGE EXTERNAL`
 // stagedHead is what is known of a staged checkpoint, as JSON.
 type stagedHead struct {
 	Changes  int           `json:"changes"`
-	Counters sink.Counters `json:"counters"` // as this sink wrote it
+	Counters sink.Counters `json:"counters"`         // as this sink wrote it
+	Tables   []shapedTable `json:"tables,omitempty"` // as they were; not of releases that did not look
 }
 
 // digest is of chunks in order, with lengths, so that no two runs of chunks give the same.
@@ -158,6 +160,34 @@ func (c *chunk) whole() bool {
 	return len(c.params) == len(c.statement.OIDs)
 }
 
+// errOtherTypes is told of rows that went as they were staged into a table whose columns have other types by now.
+var errOtherTypes = errors.New("columns have other types")
+
+// sameTables compares the tables that were merged into with what they were when the checkpoint was staged. The merge has written into them, so nobody alters them
+// now.
+//
+// Columns of other types are no obstacle to what is decided: values that are cast to them are what ALTER TABLE has made of the rows that were there, so the table is as if the
+// checkpoint had been merged before it. Only COPY does not cast. Another key or row security may take rows away from the merge without a word.
+func (m *merger) sameTables(ctx context.Context, t *transaction, were []shapedTable) error {
+	if len(were) == 0 {
+		return nil
+	}
+	now, err := shapes(ctx, t, were)
+	if err != nil {
+		return err
+	}
+	for i, w := range were {
+		was := shape{w.Rows, w.Rules}
+		switch {
+		case was.rules != now[i].rules:
+			return fmt.Errorf("%w: table %s %s", errAltered, w.Name, was.altered(now[i]))
+		case was.rows != now[i].rows && !m.cast:
+			return errOtherTypes
+		}
+	}
+	return nil
+}
+
 var (
 	errMergedAlready = errors.New("it is merged")
 	errRefused       = errors.New("the table refuses it")
@@ -172,27 +202,41 @@ func (s *Sink) merge(ctx context.Context, p prepared, m *merger) error {
 		}
 		idle = s.o.IdleTimeout
 	}
-	// Constraints are checked at the end, when all of it is in place.
-	t, err := s.begin(ctx, idle, s.o.TransactionTimeout, "SET CONSTRAINTS ALL DEFERRED")
-	if err != nil {
-		return lift(err)
+	var t *transaction
+	var err error
+	for {
+		// Constraints are checked at the end, when all of it is in place.
+		if t, err = s.begin(ctx, idle, s.o.TransactionTimeout, "SET CONSTRAINTS ALL DEFERRED"); err != nil {
+			return lift(err)
+		}
+		if err = s.mergeIn(ctx, t, p, m); err == nil {
+			return t.commit(ctx)
+		}
+		t.rollback(ctx)
+		if m.cast || !errors.Is(err, errOtherTypes) {
+			break
+		}
+		m.cast = true
 	}
-	err = s.mergeIn(ctx, t, p, m)
-	if err == nil {
-		return t.commit(ctx)
-	}
-	t.rollback(ctx)
 	switch {
 	case errors.Is(err, errMergedAlready):
 		return nil
 	case errors.Is(err, errMergeTaken):
 		return &sink.Error{Class: sink.ErrTransient, Err: err}
-	case errors.Is(err, errMergeMissing), classify(err) == sink.ErrRejected:
+	case errors.Is(err, errMergeMissing), errors.Is(err, errAltered), classify(err) == sink.ErrRejected, unfitting(err):
 		return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("%w: rows of checkpoint %d.%d, which is decided and was accepted when it was prepared, are refused now (%w): "+
 			"somebody else changed the table since. The checkpoint waits: take away what is in its way, and it goes through by itself, or let it go with 'flinksink settle --yes --accept-lost'",
 			errRefused, p.gen, p.cp, tell(err))}
 	}
 	return &sink.Error{Class: undone(err), Err: tell(err)}
+}
+
+// unfitting reports that a staged statement does not fit its table: a column is gone, or has a type that nothing is cast to. What is wrong with the sink's own tables comes
+// as an Error of its own.
+func unfitting(err error) bool {
+	var own *sink.Error
+	code := state(err)
+	return strings.HasPrefix(code, "42") && code != "42501" && !errors.As(err, &own)
 }
 
 func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, m *merger) error {
@@ -202,6 +246,9 @@ func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, m *merge
 	}
 	if !first {
 		done, err := s.committedAlready(ctx, t, p.writer, p.cp)
+		if err == nil && done {
+			err = s.nothingLeft(ctx, t, p)
+		}
 		switch {
 		case err != nil:
 			return lift(err)
@@ -211,8 +258,8 @@ func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, m *merge
 		return p.lost(fmt.Sprintf("it was aborted, or its generation is not in table %s any more", s.store.fence))
 	}
 	var head stagedHead
-	if len(m.kept) > 0 && !p.Hook {
-		err = m.carry(ctx, s, t, p, m.kept)
+	if m.kept != nil && !p.Hook {
+		head, err = m.kept.head, m.carry(ctx, s, t, p, m.kept.chunks)
 	} else {
 		head, err = s.mergeStaged(ctx, t, p, m)
 	}
@@ -228,6 +275,9 @@ func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, m *merge
 	if _, err := t.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
 		return err
 	}
+	if err := m.sameTables(ctx, t, head.Tables); err != nil {
+		return err
+	}
 	gone, err := s.deleteStaged(ctx, t, p)
 	if err != nil {
 		return lift(err)
@@ -236,6 +286,18 @@ func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, m *merge
 		return p.gone(s)
 	}
 	return nil
+}
+
+// nothingLeft reports as an error that rows of a checkpoint are still staged although the mark counts it as merged: a later one of its generation was merged before it,
+// which only a caller can do that commits receipts out of their order. Its rows would be older than what is visible, so they are not written; nor are they called so.
+func (s *Sink) nothingLeft(ctx context.Context, t *transaction, p prepared) error {
+	var left bool
+	err := t.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+s.store.staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4)`,
+		p.bridge, p.sink, int64(p.gen), int64(p.cp)).Scan(&left)
+	if err == nil && left {
+		return configf("checkpoint %d.%d is still staged, and a later one of its generation was merged before it: receipts of a generation are to be committed in their order", p.gen, p.cp)
+	}
+	return err
 }
 
 // mergeStaged carries out what the staging table holds of a checkpoint.

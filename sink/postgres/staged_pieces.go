@@ -41,6 +41,7 @@ func (a *applier) stagePieces(ctx context.Context, t *transaction, tg *target, s
 			s.digest.add(p.statement, p.params)
 		}
 	}()
+	s.into[tg] = true
 	p := t.Conn().PgConn().StartPipeline(ctx)
 	err := func() error {
 		sent := 0

@@ -25,6 +25,8 @@ type target struct {
 	version int  // of columns, -1: none
 	deletes bool // the role may delete rows
 
+	shape shape // of the table when it was checked; zero: not known
+
 	upsert, insert statement
 	remove         statement // what a delete does: take the row away, mark it, or nothing
 	bury           statement // the same for a delete that tells the whole row, under Options.Version

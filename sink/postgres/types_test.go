@@ -30,7 +30,7 @@ func TestTypes_RoundTrip(t *testing.T) {
 	})
 	for _, tc := range allTypeCases() {
 		t.Run(tc.flink+" to "+tc.pg, func(t *testing.T) {
-			e.exec("DROP TABLE IF EXISTS kv")
+			e.without("kv")
 			tb := table(t, "kv", upsert, "k", "k INT NOT NULL", "v "+tc.flink)
 			o := e.options()
 			o.CreateTable = tc.pg == ""
@@ -90,7 +90,7 @@ func TestTypes_Keys(t *testing.T) {
 			continue
 		}
 		t.Run(tc.flink+" to "+tc.pg, func(t *testing.T) {
-			e.exec("DROP TABLE IF EXISTS kv")
+			e.without("kv")
 			tb := table(t, "kv", upsert, "k x", "k "+tc.flink+" NOT NULL", "v STRING", "x INT NOT NULL")
 			o := e.options()
 			o.CreateTable = tc.pg == ""

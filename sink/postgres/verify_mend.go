@@ -22,8 +22,9 @@ import (
 //
 // Others than the bridge may write the table too. So each row is locked, and left alone if it is not the version that the view saw (ctid and xmin).
 
-// Mend implements [sink.View], in one transaction. If it is refused for one row, halves of ds are tried each in its own. A process that is killed
-// between two of them leaves whole ones behind; the rest is found by the next view.
+// Mend implements [sink.View], in one transaction. If the table refuses some rows, halves of ds are tried each by itself, and then once more those that were
+// refused, as long as others were mended meanwhile. What it refuses for good is counted, and so is a row that is written and differs all the same, since
+// a trigger alters what is written.
 func (v *view) Mend(ctx context.Context, ds []sink.Difference) (sink.Mended, error) {
 	m, err := v.mend(ctx, ds)
 	if err != nil {
@@ -32,29 +33,13 @@ func (v *view) Mend(ctx context.Context, ds []sink.Difference) (sink.Mended, err
 	return m, nil
 }
 
-func (v *view) mend(ctx context.Context, ds []sink.Difference) (m sink.Mended, err error) {
+func (v *view) mend(ctx context.Context, ds []sink.Difference) (sink.Mended, error) {
 	if len(ds) == 0 {
-		return m, nil
+		return sink.Mended{}, nil
 	}
 	if !v.exact {
-		return m, configf("the positions are kept elsewhere, so a repair cannot be fenced against the bridge: set its positions back to the beginning, and let it write the rows again")
+		return sink.Mended{}, configf("the positions are kept elsewhere, so a repair cannot be fenced against the bridge: set its positions back to the beginning, and let it write the rows again")
 	}
-	m, err = v.mendOnce(ctx, ds)
-	if err == nil || classify(err) != sink.ErrRejected {
-		return m, err
-	}
-	if len(ds) == 1 {
-		return sink.Mended{Refused: 1}, nil
-	}
-	m, err = v.mend(ctx, ds[:len(ds)/2])
-	if err != nil {
-		return m, err
-	}
-	n, err := v.mend(ctx, ds[len(ds)/2:])
-	return m.Add(n), err
-}
-
-func (v *view) mendOnce(ctx context.Context, ds []sink.Difference) (sink.Mended, error) {
 	t, err := v.s.beginStore(ctx, "")
 	if err != nil {
 		return sink.Mended{}, lift(err)
@@ -70,52 +55,24 @@ func (v *view) mendOnce(ctx context.Context, ds []sink.Difference) (sink.Mended,
 	return m, nil
 }
 
-func (v *view) mendIn(ctx context.Context, t *transaction, ds []sink.Difference) (m sink.Mended, err error) {
+func (v *view) mendIn(ctx context.Context, t *transaction, ds []sink.Difference) (sink.Mended, error) {
 	ended, err := v.still(ctx, t)
 	if err != nil {
-		return m, err
+		return sink.Mended{}, err
 	}
-	for n := range v.targets {
-		tg := v.targets[n]
-		var extra []place
-		var write []changelog.Change
-		var seen []*place
-		for i := range ds {
-			d := &ds[i]
-			at, ok := d.Seen.(seenRow)
-			switch {
-			case !ok:
-				return m, configf("a difference is not one of this view: a mistake of the caller")
-			case at.target != tg:
-			case d.Kind == sink.Extra:
-				extra = append(extra, at.place)
-			case d.Kind == sink.Missing && lacksColumns(tg, &d.Change): // what was not sent nobody knows
-				m.Refused++
-			case d.Kind == sink.Missing:
-				write, seen = append(write, d.Change), append(seen, nil)
-			default:
-				write, seen = append(write, d.Change), append(seen, &at.place)
-			}
-		}
-		// Rows that should not be there go first: they may hold what a unique index lets only one row have.
-		deleted, err := v.takeExtra(ctx, t, tg, extra)
-		if err != nil {
-			return m, err
-		}
-		m.Deleted += deleted
-		m.Changed += int64(len(extra)) - deleted
-		written, err := v.rewrite(ctx, t, tg, write, seen)
-		if err != nil {
-			return m, err
-		}
-		m.Written += written
-		m.Changed += int64(len(write)) - written
+	w := mending{v: v, t: t}
+	if err := w.all(ctx, ds); err != nil {
+		return sink.Mended{}, err
 	}
-	if m.Written+m.Deleted == 0 {
+	m := w.mended
+	if m.Written+m.Deleted+w.altered == 0 {
 		return m, nil
 	}
 	at := v.positions[0]
 	what := fmt.Sprintf("%d rows written, %d deleted in %s", m.Written, m.Deleted, targetNames(v.targets))
+	if w.altered > 0 {
+		what += fmt.Sprintf("; %d more written that the table alters", w.altered)
+	}
 	if v.r.Why != "" {
 		what = v.r.Why + " (" + what + ")"
 	}
@@ -240,58 +197,4 @@ func (v *view) takeExtra(ctx context.Context, t *transaction, tg *target, at []p
 	}
 	tag, err := t.Exec(ctx, fmt.Sprintf(sql, args...), tables, ctids)
 	return tag.RowsAffected(), err
-}
-
-// rewrite writes the rows of changes that are still as they were seen: seen is where each lay, nil: nowhere.
-func (v *view) rewrite(ctx context.Context, t *transaction, tg *target, changes []changelog.Change, seen []*place) (int64, error) {
-	if len(changes) == 0 {
-		return 0, nil
-	}
-	a := &v.mends
-	a.stamp = stamp{bridge: v.r.Bridge}
-	var same []changelog.Change
-	st := tg.statement(tg.keys, "SELECT s.ord, t.tableoid, t.ctid, t.xmin FROM "+tg.unnest(tg.keys, " WITH ORDINALITY")+" JOIN "+tg.name.SQL()+" AS t ON "+tg.sameKey(tg.keys)+" FOR UPDATE OF t")
-	for rest, at := changes, seen; len(rest) > 0; {
-		n, err := a.fill(tg, st, rest)
-		if err != nil {
-			return 0, err
-		}
-		r := t.Conn().PgConn().ExecParams(ctx, st.sql, a.params[:len(tg.keys)], st.oids, binaryFormat(), nil).Read()
-		if r.Err != nil {
-			return 0, r.Err
-		}
-		now := make([]*place, n)
-		for _, row := range r.Rows {
-			ord, err := strconv.Atoi(string(row[0]))
-			if err != nil || ord < 1 || ord > n {
-				return 0, fmt.Errorf("the server numbered a row %q of %d", row[0], n)
-			}
-			p, err := parsePlace(row[1], row[2], row[3])
-			if err != nil {
-				return 0, err
-			}
-			now[ord-1] = &p
-		}
-		for i := range now {
-			if now[i] == nil && at[i] == nil || now[i] != nil && at[i] != nil && *now[i] == *at[i] {
-				same = append(same, rest[i])
-			}
-		}
-		rest, at = rest[n:], at[n:]
-	}
-	// Sorted by key, as every writer of the table does it.
-	a.net.Compute(tg.table.Schema, same)
-	defer a.net.Reset()
-	whole, parts := byColumnsSent(tg, a.net.Upserts)
-	if len(whole) > 0 {
-		if err := a.run(ctx, t, tg, tg.upsert, whole); err != nil {
-			return 0, err
-		}
-	}
-	for _, p := range parts {
-		if err := a.run(ctx, t, tg, tg.partialOf(p), p.changes); err != nil {
-			return 0, err
-		}
-	}
-	return int64(len(same)), nil
 }

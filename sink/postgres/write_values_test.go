@@ -64,7 +64,7 @@ func TestWrite_Rejected(t *testing.T) {
 			}
 			w := e.writer(e.pool(nil), e.options(), table(t, "kv", upsert, "k", "k INT NOT NULL", "v "+tc.flink))
 			w.at = 41
-			err := w.write(w.change(changelog.Insert, num(1), tc.value))
+			err := w.refusal([]changelog.Change{w.change(changelog.Insert, num(1), tc.value)})
 			if sink.ClassOf(err) != sink.ErrRejected {
 				t.Fatalf("expected a rejection: %v", err)
 			}

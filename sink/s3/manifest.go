@@ -42,8 +42,10 @@ type Offset struct {
 
 // ManifestFile is one file of a checkpoint.
 type ManifestFile struct {
-	Table  string `json:"table"`
-	Key    string `json:"key"` // in the bucket, with the prefix
+	Table string `json:"table"`
+	// Key is in the bucket, with the prefix. Its end tells the file's format and compression, which may differ from those of other files: a bridge that
+	// stops may go on with other Options.
+	Key    string `json:"key"`
 	Rows   int64  `json:"rows"`
 	Size   int64  `json:"size"` // bytes, as they are stored
 	SHA256 string `json:"sha256"`

@@ -159,7 +159,7 @@ func (w *walk) manifest(ctx context.Context, key string) error {
 	return w.yield(m)
 }
 
-// Open opens a file of a manifest for reading, without its compression. Read returns an error instead of io.EOF where the content is not what the
+// Open opens a file of a manifest for reading, without its compression, which its name tells as it tells the format ([ManifestFile].Key). Read returns an error instead of io.EOF where the content is not what the
 // manifest says: size and hash are known at the end.
 func (r *Reader) Open(ctx context.Context, f ManifestFile) (io.ReadCloser, error) {
 	out, err := r.b.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &r.b.name, Key: &f.Key, RequestPayer: r.b.payer()})

@@ -33,7 +33,8 @@
 // oracle row by row; the topic has to have as many records as there were changes, and the files of the bucket have no row twice at any time.
 //
 // A bridge into all four at once is killed too, by proxies in front of S3 and Elasticsearch and by the stand-in of Kafka, so that some of its sinks have a checkpoint
-// and the others do not (four_test.go). It takes a real Postgres, and of the others the real servers that FLINKSINK_KAFKA, FLINKSINK_S3 and FLINKSINK_ELASTIC name.
+// and the others do not (four_test.go). It takes a real Postgres, and of the others the real servers that FLINKSINK_S3 and FLINKSINK_ELASTIC name. With FLINKSINK_LONG=1
+// it is killed once more with the broker that FLINKSINK_KAFKA names, by a relay in front of it.
 //
 // # What is compared
 //
@@ -46,7 +47,7 @@
 //
 // # Settings
 //
-// FLINKSINK_POSTGRES names the server and is required; FLINKSINK_KAFKA adds a run with a real Kafka broker; FLINKSINK_LONG=1 has
+// FLINKSINK_POSTGRES names the server and is required; FLINKSINK_KAFKA adds runs with a real Kafka broker; FLINKSINK_LONG=1 has
 // more rounds; FLINKSINK_SEED repeats what was produced and where bridges were to die, though not the moments of the random ones.
 // Processes are stopped only where there is SIGSTOP, so not on Windows.
 //

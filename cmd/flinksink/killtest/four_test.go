@@ -35,15 +35,16 @@ import (
 )
 
 // This file kills the real flinksink run with SIGKILL while it writes one topic to Postgres, Kafka, S3 and Elasticsearch, by one decision. Postgres is a real server; the others
-// are those that the environment names, or stand-ins. S3 and Elasticsearch are behind proxies of the test, which kill the bridge at a chosen request: before it is
-// passed on, or after it was answered and before the bridge hears of it. So it dies where some of the sinks have prepared or committed a checkpoint and the
-// others have not. A stand-in for Kafka kills too; a real broker cannot be put behind a proxy, which its clients pass by.
+// are those that the environment names, or stand-ins. S3, Elasticsearch and a real broker are behind proxies of the test, which kill the bridge at a chosen request:
+// before it is passed on, or after it was answered and before the bridge hears of it. So it dies where some of the sinks have prepared or committed a checkpoint and
+// the others have not. A stand-in for Kafka kills by itself.
 //
 // What the test waits for are events: the bridge's death, or its end. Where exactly it died changes nothing in what has to be there.
 
 // four are the targets.
 type four struct {
 	args, env []string
+	rounds    int // times that each request is died at, before it and after it
 	requests  []string
 	topic     string // in Kafka
 	search    string // URL of the index, past the proxy
@@ -58,22 +59,50 @@ func TestKill_FourTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{name: fmt.Sprintf("killtest_%d_four_%d", os.Getpid(), time.Now().UnixMilli()), to: to, flinksink: bin, brokers: os.Getenv(kafka.Env), session: 30 * time.Second, rebalance: time.Minute} // the next process has the dead one's instance id
-	d := &deadly{}
-	var fake *kfake.Cluster
-	if w.brokers == "" {
-		if fake, err = kfake.NewCluster(kfake.NumBrokers(1)); err != nil {
+	long := os.Getenv("FLINKSINK_LONG") != ""
+	t.Run("kfake", func(t *testing.T) {
+		rounds := 1
+		if long {
+			rounds = 3
+		}
+		fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(fake.Close)
-		w.brokers = fake.ListenAddrs()[0]
+		fourTargets(t, bin, to, n, rounds, fake, "")
+	})
+	t.Run("kafka", func(t *testing.T) {
+		broker := os.Getenv(kafka.Env)
+		switch {
+		case broker == "":
+			t.Skipf("%s is not set: it is the address of a Kafka broker that tests may fill, e.g. localhost:9092; ./test full starts one", kafka.Env)
+		case !long:
+			t.Skip("FLINKSINK_LONG=1 is not set, as ./test full sets it: this takes minutes")
+		}
+		fourTargets(t, bin, to, n, 5, nil, broker)
+	})
+}
+
+// fourTargets has one bridge live and die on a stand-in for Kafka, or on a real broker.
+func fourTargets(t *testing.T, bin, to string, n uint64, rounds int, fake *kfake.Cluster, broker string) {
+	w := &world{name: fmt.Sprintf("killtest_%d_four_%d", os.Getpid(), time.Now().UnixMilli()), to: to, flinksink: bin, session: 30 * time.Second, rebalance: time.Minute} // the next process has the dead one's instance id
+	d := &deadly{}
+	x := &four{rounds: rounds}
+	var kinds []string
+	if fake != nil {
+		w.brokers, kinds = fake.ListenAddrs()[0], []string{"Produce", "EndTxn"}
+	} else {
+		kinds = []string{"InitProducerID", "Produce", "EndTxn"}
+		w.brokers = newRelay(t, broker, d, func(r kmsg.Request) string { return requestOf(r, w.name) }, kmsg.InitProducerID, kmsg.Produce, kmsg.EndTxn)
 	}
 	s := newSubjectOf(t, w, "keyed", n)
 	s.clean = true // before the writers are fed
-	x := &four{topic: s.topic + "_copy"}
+	x.topic = s.topic + "_copy"
 	x.files(t, d)
 	x.index(t, s, d)
 	x.copies(t, s, d, fake)
+	x.requests = append(x.requests, kinds...)
 	x.args = append([]string{"run", "--bridge", s.topic, "--ddl", s.file, "--to", s.to, "--into", s.into, "--store-schema", s.own, "--interval", "50ms", "--instance", s.topic + "-0"}, x.args...)
 	kills := s.dieIn(t, bin, x, d)
 	if t.Failed() {
@@ -91,7 +120,7 @@ func (s *subject) dieIn(t *testing.T, bin string, x *four, d *deadly) (kills int
 		cmd.Env = append(os.Environ(), x.env...)
 		return start(t, cmd)
 	}
-	for _, request := range x.requests {
+	for _, request := range slices.Concat(slices.Repeat([][]string{x.requests}, x.rounds)...) {
 		for _, after := range []bool{false, true} {
 			s.feed(200)
 			nth := 1 + s.r.IntN(2)
@@ -252,28 +281,31 @@ func (x *four) copies(t *testing.T, s *subject, d *deadly, fake *kfake.Cluster) 
 	if fake == nil {
 		return
 	}
-	x.requests = append(x.requests, "Produce", "EndTxn")
-	ours := func(id *string) bool {
-		return id != nil && strings.HasPrefix(*id, s.topic) && !strings.Contains(*id, "-writer-")
-	}
 	fake.ControlKey(-1, func(r kmsg.Request) (kmsg.Response, error, bool) {
 		fake.KeepControl()
-		name := ""
-		switch r := r.(type) {
-		case *kmsg.ProduceRequest:
-			if ours(r.TransactionID) {
-				name = "Produce"
-			}
-		case *kmsg.EndTxnRequest:
-			if ours(&r.TransactionalID) {
-				name = "EndTxn"
-			}
-		}
-		if d.met(name) {
-			return nil, errors.New("the bridge is dead"), true
+		if d.met(requestOf(r, s.topic)) {
+			return nil, errDead, true
 		}
 		return nil, nil, false
 	})
+}
+
+// requestOf names a request of the bridge's transactions, whose ids begin with prefix.
+func requestOf(r kmsg.Request, prefix string) string {
+	var id *string
+	name := ""
+	switch r := r.(type) {
+	case *kmsg.ProduceRequest:
+		name, id = "Produce", r.TransactionID
+	case *kmsg.EndTxnRequest:
+		name, id = "EndTxn", &r.TransactionalID
+	case *kmsg.InitProducerIDRequest:
+		name, id = "InitProducerID", r.TransactionalID
+	}
+	if id == nil || !strings.HasPrefix(*id, prefix) || strings.Contains(*id, "-writer-") {
+		return ""
+	}
+	return name
 }
 
 // files makes the bucket.
