@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"strings"
-	"time"
 
-	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/jackc/pgx/v5"
 )
@@ -158,34 +156,6 @@ func (c *chunk) whole() bool {
 		}
 	}
 	return len(c.params) == len(c.statement.OIDs)
-}
-
-// errOtherTypes is told of rows that went as they were staged into a table whose columns have other types by now.
-var errOtherTypes = errors.New("columns have other types")
-
-// sameTables compares the tables that were merged into with what they were when the checkpoint was staged. The merge has written into them, so nobody alters them
-// now.
-//
-// Columns of other types are no obstacle to what is decided: values that are cast to them are what ALTER TABLE has made of the rows that were there, so the table is as if the
-// checkpoint had been merged before it. Only COPY does not cast. Another key or row security may take rows away from the merge without a word.
-func (m *merger) sameTables(ctx context.Context, t *transaction, were []shapedTable) error {
-	if len(were) == 0 {
-		return nil
-	}
-	now, err := shapes(ctx, t, were)
-	if err != nil {
-		return err
-	}
-	for i, w := range were {
-		was := shape{w.Rows, w.Rules}
-		switch {
-		case was.rules != now[i].rules:
-			return fmt.Errorf("%w: table %s %s", errAltered, w.Name, was.altered(now[i]))
-		case was.rows != now[i].rows && !m.cast:
-			return errOtherTypes
-		}
-	}
-	return nil
 }
 
 var (
@@ -352,75 +322,4 @@ func (s *Sink) unstage(ctx context.Context, p prepared) error {
 		return lift(err)
 	}
 	return t.commit(ctx)
-}
-
-// stagedLetter is a dead letter as it is staged. Keys and values of headers are bytes.
-type stagedLetter struct {
-	Topic        string    `json:"topic"`
-	Partition    int32     `json:"partition"`
-	Offset       int64     `json:"offset"`
-	Index        int32     `json:"index"`
-	Column       string    `json:"column,omitempty"`
-	Class        string    `json:"class"`
-	Error        string    `json:"error"`
-	Timestamp    time.Time `json:"timestamp"`
-	Key          []byte    `json:"key"`
-	Value        []byte    `json:"value"`
-	HeaderKeys   [][]byte  `json:"headerKeys,omitempty"`
-	HeaderValues [][]byte  `json:"headerValues,omitempty"`
-	Changes      int       `json:"changes"`
-}
-
-// addLetters stages letters, in pieces that stay well below the server's limits.
-func (s *stage) addLetters(letters []sink.DeadLetter) error {
-	var some []stagedLetter
-	size := 0
-	flush := func() error {
-		if len(some) == 0 {
-			return nil
-		}
-		text, err := json.Marshal(some)
-		if err != nil {
-			return err
-		}
-		s.add(chunk{statement: stagedStatement{Letters: true}, params: [][]byte{text}})
-		some, size = nil, 0
-		return nil
-	}
-	for i := range letters {
-		l := letterOf(&letters[i])
-		x := stagedLetter{Topic: l.topic, Partition: l.Partition.Partition, Offset: l.Offset, Index: l.Index, Column: l.column, Class: l.class, Error: l.text,
-			Key: l.Key, Value: l.Value, HeaderKeys: l.headerKeys, HeaderValues: l.headerValues, Changes: l.Changes}
-		if l.time != nil {
-			x.Timestamp = *l.time
-		}
-		some = append(some, x)
-		if size += l.size; size >= chunkBytes || len(some) >= chunkRows {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return flush()
-}
-
-func (s *Sink) playLetters(ctx context.Context, t *transaction, w writer, cp sink.CheckpointID, c *chunk) error {
-	var staged []stagedLetter
-	if json.Unmarshal(c.params[0], &staged) != nil {
-		return odd("staged dead letters of checkpoint %d.%d that cannot be read", w.gen, cp)
-	}
-	letters := make([]sink.DeadLetter, len(staged))
-	for i, x := range staged {
-		l := sink.DeadLetter{Partition: changelog.Partition{Topic: x.Topic, Partition: x.Partition}, Offset: x.Offset, Index: x.Index, Column: x.Column, Class: x.Class,
-			Error: x.Error, Timestamp: x.Timestamp, Key: x.Key, Value: x.Value, Changes: x.Changes}
-		for j, k := range x.HeaderKeys {
-			h := changelog.Header{Key: string(k)}
-			if j < len(x.HeaderValues) {
-				h.Value = x.HeaderValues[j]
-			}
-			l.Headers = append(l.Headers, h)
-		}
-		letters[i] = l
-	}
-	return s.insertLetters(ctx, t, w, cp, [][]sink.DeadLetter{letters})
 }
