@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/sink"
@@ -38,10 +37,10 @@ type remadePartition struct {
 	changelog.Partition
 }
 
-// made is a table that was made, and when, by the server's clock.
+// made is a table that was made, and when, in microseconds since 1970 by the server's clock: as a number, since a time may come as a text in the DateStyle of the role.
 type made struct {
 	oid uint32
-	at  time.Time
+	at  int64
 }
 
 func (r *remade) add(bridge string, name qualified, m made) {
@@ -88,7 +87,7 @@ func (r *remade) open(g sink.Generation) {
 // justMade looks at the table that t has made for d, one of all, of a lane: whether the bridge has written it before. Then t is to be rolled back. Else
 // it returns the table for [remade].
 func (s *Sink) justMade(ctx context.Context, t *transaction, l sink.Lane, d destination, all []destination) (name qualified, m made, err error) {
-	err = t.QueryRow(ctx, `SELECT n.nspname, c.relname, c.oid, clock_timestamp() FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`,
+	err = t.QueryRow(ctx, `SELECT n.nspname, c.relname, c.oid, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`,
 		s.name(d.table).SQL()).Scan(&name.schema, &name.table, &m.oid, &m.at)
 	if err != nil || l.OtherStore {
 		return name, m, err
@@ -155,7 +154,7 @@ func (c *committer) notMadeAnew(ctx context.Context, claim sink.Claim) error {
 			continue
 		}
 		var others bool
-		err := c.s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+c.s.store.fence+` WHERE bridge = $1 AND sink = $2 AND opened >= $3 AND generation <> ALL ($4::int8[]))`,
+		err := c.s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+c.s.store.fence+` WHERE bridge = $1 AND sink = $2 AND (extract(epoch FROM opened) * 1000000)::int8 >= $3::int8 AND generation <> ALL ($4::int8[]))`,
 			c.lane.Bridge, c.lane.Sink, m.at, mine).Scan(&others)
 		if err != nil {
 			return lift(err)
