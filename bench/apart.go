@@ -86,26 +86,8 @@ func apartChild(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // run does it in a process of its own.
 func (t apart) run(ctx context.Context) (e apartEffort, err error) {
-	text, err := stdjson.Marshal(t)
-	if err != nil {
-		return e, err
-	}
-	cmd, err := self(roleApart, apartEnv+"="+string(text))
-	if err != nil {
-		return e, err
-	}
-	in, err := cmd.StdinPipe() // the child ends when this does
-	if err != nil {
-		return e, err
-	}
-	defer in.Close()
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
-	defer stop()
-	out, err := cmd.Output()
-	if err != nil {
-		return e, fmt.Errorf("the process of its own: %w", err)
-	}
-	return e, stdjson.Unmarshal(out, &e)
+	err = inProcess(ctx, roleApart, apartEnv, t, &e)
+	return e, err
 }
 
 // apartOf is what writing a phase takes, without who does it.

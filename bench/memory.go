@@ -204,26 +204,8 @@ func (b *bench) memory(ctx context.Context) error {
 }
 
 func (t task) run(ctx context.Context) (u usage, err error) {
-	text, err := stdjson.Marshal(t)
-	if err != nil {
-		return u, err
-	}
-	cmd, err := self(roleMemory, memoryEnv+"="+string(text))
-	if err != nil {
-		return u, err
-	}
-	in, err := cmd.StdinPipe() // the child ends when this does
-	if err != nil {
-		return u, err
-	}
-	defer in.Close()
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
-	defer stop()
-	out, err := cmd.Output()
-	if err != nil {
-		return u, fmt.Errorf("the bridge's process: %w", err)
-	}
-	return u, stdjson.Unmarshal(out, &u)
+	err = inProcess(ctx, roleMemory, memoryEnv, t, &u)
+	return u, err
 }
 
 func mib(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

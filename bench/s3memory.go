@@ -194,24 +194,6 @@ func (b *bench) flat(ctx context.Context) error {
 }
 
 func (f flow) start(ctx context.Context) (u usage, err error) {
-	text, err := stdjson.Marshal(f)
-	if err != nil {
-		return u, err
-	}
-	cmd, err := self(roleFlow, memoryEnv+"="+string(text))
-	if err != nil {
-		return u, err
-	}
-	in, err := cmd.StdinPipe() // the child ends when this does
-	if err != nil {
-		return u, err
-	}
-	defer in.Close()
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
-	defer stop()
-	out, err := cmd.Output()
-	if err != nil {
-		return u, fmt.Errorf("the bridge's process: %w", err)
-	}
-	return u, stdjson.Unmarshal(out, &u)
+	err = inProcess(ctx, roleFlow, memoryEnv, f, &u)
+	return u, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	stdjson "encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,6 +33,30 @@ func self(role string, env ...string) (*exec.Cmd, error) {
 	cmd.Env = append(append(os.Environ(), roleEnv+"="+role), env...)
 	cmd.Stderr = os.Stderr
 	return cmd, nil
+}
+
+// inProcess runs the program in a role that does one task, which it finds as JSON in an environment variable, and reads what it tells of it.
+func inProcess(ctx context.Context, role, env string, task, told any) error {
+	text, err := stdjson.Marshal(task)
+	if err != nil {
+		return err
+	}
+	cmd, err := self(role, env+"="+string(text))
+	if err != nil {
+		return err
+	}
+	in, err := cmd.StdinPipe() // the child ends when this does
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer stop()
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("the bridge's process: %w", err)
+	}
+	return stdjson.Unmarshal(out, told)
 }
 
 func serveBroker(ctx context.Context) error {
