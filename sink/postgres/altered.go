@@ -203,7 +203,7 @@ func (c *committer) alteredSince(ctx context.Context) error {
 	}
 	now, err := shapes(ctx, c.s.pool, shapedTables(targets))
 	if err != nil {
-		return nil // then the refusal stands, whatever it was
+		return err // whether the rows are to blame nobody knows
 	}
 	return sameShapes(targets, now)
 }
