@@ -62,7 +62,7 @@ func TestAltered_BetweenCheckpoints(t *testing.T) {
 					e.exec(x.alter)
 					err := a.write(x.rows(a, n, n)...)
 					if err == nil {
-						err = a.prepare()
+						err = a.end()
 					}
 					if class := sink.ClassOf(err); class != sink.ErrTransient && class != sink.ErrConfig {
 						t.Fatalf("%v", err)
@@ -235,7 +235,7 @@ func TestAltered_AfterEvolve(t *testing.T) {
 		e.exec("ALTER TABLE kv ALTER v TYPE double precision")
 		err := a.write(a.change(changelog.Insert, num(9), num(9)))
 		if err == nil {
-			err = a.prepare()
+			err = a.end()
 		}
 		if sink.ClassOf(err) != sink.ErrTransient {
 			t.Errorf("%v", err)

@@ -33,6 +33,7 @@ type applier struct {
 	void   int // rows that statements of this batch left as they were, see statement.counts
 
 	ahead planned // what plan would say of the next batch
+	tried bool    // the next batch could not be copied as it comes, see beginCopying
 }
 
 // batch writes changes into the transaction. Those that this process can tell to be unwritable are an ErrRejected that names all of them;
@@ -46,8 +47,10 @@ func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes
 		return a.swapping(ctx, t, tg, changes)
 	}
 	a.void = 0
-	plain := !a.stage.of(t) && a.plainly(tg, changes)
-	if plain {
+	plain := a.tried
+	a.tried = false
+	if !plain && !a.stage.of(t) && a.plainly(tg, changes) {
+		plain = true
 		if done, err := a.copyPlain(ctx, t, tg, changes); done || err != nil {
 			return 0, err
 		}

@@ -31,6 +31,8 @@ type committer struct {
 	lateVoid int64 // the same within late
 	awaited  int   // how often in a row a checkpoint ended with a row that refers to nothing, or whose unique value is taken
 	broken   error // why the current checkpoint can only be discarded
+	careful  bool  // Prepare has the end of the transaction looked at, and not Save
+	unlooked bool  // it was left to Save
 
 	letters    [][]sink.DeadLetter // of the current checkpoint, for Prepare to write
 	noLetters  error               // why there can be none
@@ -79,6 +81,9 @@ func (c *committer) Open(ctx context.Context, claim sink.Claim) error {
 	if err := c.notMadeAnew(ctx, claim); err != nil {
 		return c.fail("open", undone(err), err)
 	}
+	if err := c.beCareful(ctx); err != nil {
+		return c.fail("open", undone(err), err)
+	}
 	left, err := c.leavesReceipts(ctx, claim)
 	if err == nil && left {
 		err = c.settle(ctx, claim)
@@ -112,30 +117,22 @@ func (c *committer) Write(ctx context.Context, b *changelog.Batch) error {
 		return nil
 	}
 	c.stampFor(c.gen.ID)
+	c.rows += b.Len()
 	if c.tx == nil {
-		if c.tx, err = c.beginPlanning(ctx, parts[0]); err != nil {
+		taken, err := c.start(ctx, parts[0])
+		if err != nil {
 			return c.spoil(ctx, "write", err)
 		}
+		if taken {
+			parts = parts[1:]
+		}
 	}
-	c.rows += b.Len()
 	for _, this := range parts {
 		if err := c.writePart(ctx, this); err != nil {
 			return c.spoil(ctx, "write", err)
 		}
 	}
 	return nil
-}
-
-// beginPlanning opens the checkpoint's transaction, and meanwhile works out what its first batch comes to.
-func (c *committer) beginPlanning(ctx context.Context, first taken) (*transaction, error) {
-	planned := make(chan struct{})
-	go func() {
-		defer close(planned)
-		c.apply.planAhead(first.target, first.batch.Changes)
-	}()
-	t, err := c.begin(ctx)
-	<-planned
-	return t, err
 }
 
 // writePart writes changes of one target.
@@ -187,7 +184,7 @@ func (c *committer) prepare(ctx context.Context, cut sink.Cut) error {
 	if err := c.stamped(cut); err != nil {
 		return err
 	}
-	if c.tx != nil {
+	if c.unlooked = c.leavesLook(); c.tx != nil && !c.unlooked {
 		if err := c.whole(ctx); err != nil {
 			return err
 		}
@@ -266,7 +263,8 @@ func (c *committer) drop(ctx context.Context) {
 		c.tx.rollback(ctx)
 	}
 	c.tx, c.rows, c.void, c.broken = nil, 0, 0, nil
-	c.apply.stage, c.apply.ahead = nil, planned{}
+	c.unlooked = false
+	c.apply.stage, c.apply.ahead, c.apply.tried = nil, planned{}, false
 	c.forget()
 }
 

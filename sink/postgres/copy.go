@@ -130,15 +130,21 @@ func (a *applier) plainly(tg *target, changes []changelog.Change) bool {
 // Rows are not in the order of their keys. New keys are locked by nobody but their lane, whose partitions no other lane has; where a key is in
 // two partitions all the same, lanes may lock each other out, of which the server ends one. That checkpoint is done again, in order.
 func (a *applier) copyPlain(ctx context.Context, t *transaction, tg *target, changes []changelog.Change) (done bool, err error) {
+	done, err = a.copy(ctx, t, tg, work{tg.upsert, changes})
+	a.copiedPlain(tg, done && err == nil)
+	return done, err
+}
+
+// copiedPlain notes whether changes could be copied as they came.
+func (a *applier) copiedPlain(tg *target, done bool) {
 	f := a.freshnessOf(tg.upsert.copy)
-	if done, err = a.copy(ctx, t, tg, work{tg.upsert, changes}); done && err == nil {
+	if done {
 		f.plain.worked()
 		a.ahead = planned{} // none, as plainly says the same twice; the memory of changes may come again with others in it
-		return true, nil
+		return
 	}
 	f.distinct = false
 	f.plain.failed()
-	return false, err
 }
 
 // refused notes that changes could not be copied as they came. superseded of their net effect says whether a key that they have twice was to blame, else the
@@ -177,10 +183,13 @@ func (a *applier) copy(ctx context.Context, t *transaction, tg *target, w work) 
 		return true, nil
 	case answered(err) && (r.err != nil || classify(err) == sink.ErrRejected):
 		// A key that is there, or a row that is refused either way, of which the other statement will say which it is.
-		return false, conn.Exec(ctx, "ROLLBACK TO SAVEPOINT copying; RELEASE SAVEPOINT copying").Close()
+		return false, conn.Exec(ctx, uncopy).Close()
 	}
 	return false, err
 }
+
+// uncopy takes back what a COPY that was refused has left of savedCopy.
+const uncopy = "ROLLBACK TO SAVEPOINT copying; RELEASE SAVEPOINT copying"
 
 // savedCopy is a COPY within a savepoint, as one query string. After an error the server leaves the rest of it out, and the savepoint is still there.
 func savedCopy(sql string) string { return "SAVEPOINT copying; " + sql + "; RELEASE SAVEPOINT copying" }

@@ -481,8 +481,8 @@ func TestLane_IdleTimeout(t *testing.T) {
 	a := e.writer(e.pool(nil), o, tb)
 	a.start(5)
 	e.untilUnlocked("kv")
-	if err := a.prepare(); sink.ClassOf(err) != sink.ErrTransient {
-		t.Errorf("Prepare: %v", err)
+	if err := a.end(); sink.ClassOf(err) != sink.ErrTransient {
+		t.Errorf("the end: %v", err)
 	}
 }
 

@@ -325,6 +325,17 @@ func (w *writer) save() error {
 	return nil
 }
 
+// end prepares, and saves where the rows are in the transaction that Save commits: there it is Save that looks at the end of it, unless something is likely to be found.
+func (w *writer) end() error {
+	if err := w.prepare(); err != nil {
+		return err
+	}
+	if _, own := w.c.(sink.Store); own {
+		return w.save()
+	}
+	return nil
+}
+
 // finish prepares and saves, and must succeed.
 func (w *writer) finish() {
 	w.t.Helper()

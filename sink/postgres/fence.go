@@ -86,15 +86,24 @@ func (s *Sink) receiptsDDL() string { return s.store.fenceDDL() + ";\n" + s.stor
 
 // beginFenced opens a writing transaction of a generation.
 func (s *Sink) beginFenced(ctx context.Context, w writer) (*transaction, error) {
-	where := fmt.Sprintf("bridge = %s AND sink = %s AND generation = %d", literal(w.bridge), literal(w.sink), w.gen)
-	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock_shared(%d); ", s.writing(w))+unlessEnded(s.store.fence, where, " FOR KEY SHARE"))
-	if state(err) == endedState {
-		err = s.endedFenced(ctx, w)
-	}
+	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, s.aliveFenced(w))
 	if err != nil {
-		return nil, lift(s.whyFenced(ctx, w, err))
+		return nil, s.notBegunFenced(ctx, w, err)
 	}
 	return t, nil
+}
+
+// aliveFenced is the look at the fence that each writing transaction begins with.
+func (s *Sink) aliveFenced(w writer) string {
+	where := fmt.Sprintf("bridge = %s AND sink = %s AND generation = %d", literal(w.bridge), literal(w.sink), w.gen)
+	return fmt.Sprintf("SELECT pg_advisory_xact_lock_shared(%d); ", s.writing(w)) + unlessEnded(s.store.fence, where, " FOR KEY SHARE")
+}
+
+func (s *Sink) notBegunFenced(ctx context.Context, w writer, err error) error {
+	if state(err) == refusedState {
+		err = s.endedFenced(ctx, w)
+	}
+	return lift(s.whyFenced(ctx, w, err))
 }
 
 // endedFenced tells why a writing transaction was not to begin.

@@ -46,13 +46,14 @@ func (c *committer) info(cut sink.Cut) Info {
 }
 
 func (s *Sink) callHook(ctx context.Context, t *transaction, info Info) error {
-	if _, err := t.Exec(ctx, "SAVEPOINT in_checkpoint"); err != nil {
+	tx, err := t.Conn().BeginTx(ctx, pgx.TxOptions{BeginQuery: "SAVEPOINT in_checkpoint"})
+	if err != nil {
 		return err
 	}
-	if err := s.o.InCheckpoint(ctx, userTx{t.Tx}, info); err != nil {
+	if err := s.o.InCheckpoint(ctx, userTx{tx}, info); err != nil {
 		return hookFailed(ctx, t, err)
 	}
-	_, err := t.Exec(ctx, "RELEASE SAVEPOINT in_checkpoint; SET CONSTRAINTS ALL IMMEDIATE")
+	_, err = t.Exec(ctx, "RELEASE SAVEPOINT in_checkpoint; SET CONSTRAINTS ALL IMMEDIATE")
 	switch state(err) {
 	case "25P01", "3B001": // no transaction, or another one
 		return configf("Options.InCheckpoint ended the transaction of the checkpoint by a statement of its own (%w). If that was COMMIT, the rows of the checkpoint are in the table and "+

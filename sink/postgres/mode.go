@@ -111,33 +111,39 @@ func (c *committer) why(ctx context.Context, err error) error {
 	return c.s.whyFenced(ctx, c.writer(c.gen.ID), err)
 }
 
-// beginFor opens a transaction of a generation. It takes the marker first and then, in a statement of its own that sees all that was
-// committed before, looks whether the generation is still alive: see Acquire. lock is how that locks the row.
+// beginFor opens a transaction of a generation. lock is how the look at the generation's row locks it.
 func (s *Sink) beginFor(ctx context.Context, gen sink.Generation, lock string) (*transaction, error) {
-	where := fmt.Sprintf("bridge = %s AND id = %d", literal(gen.Bridge), gen.ID)
-	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); ", s.marker(gen.Bridge, gen.ID))+unlessEnded(s.store.generation, where, lock))
-	if state(err) == endedState {
-		err = s.endedFor(ctx, gen)
-	}
+	t, err := s.begin(ctx, s.o.IdleTimeout, s.o.TransactionTimeout, s.aliveFor(gen, lock))
 	if err != nil {
-		return nil, lift(err)
+		return nil, s.notBegunFor(ctx, gen, err)
 	}
 	return t, nil
 }
 
-// unlessEnded is statements that fail with endedState where a row is missing, or says that it ended. They go out with BEGIN: a question of their own would cost the
+// aliveFor takes the marker first and then, in a statement of its own that sees all that was committed before, looks whether the generation is still alive: see Acquire.
+func (s *Sink) aliveFor(gen sink.Generation, lock string) string {
+	where := fmt.Sprintf("bridge = %s AND id = %d", literal(gen.Bridge), gen.ID)
+	return fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); ", s.marker(gen.Bridge, gen.ID)) + unlessEnded(s.store.generation, where, lock)
+}
+
+// notBegunFor tells why a transaction of gen was not to begin.
+func (s *Sink) notBegunFor(ctx context.Context, gen sink.Generation, err error) error {
+	if state(err) == refusedState {
+		err = s.endedFor(ctx, gen)
+	}
+	return lift(err)
+}
+
+// unlessEnded is statements that fail with refusedState where a row is missing, or says that it ended. They go out with BEGIN: a question of their own would cost the
 // way to the server and back once more in each checkpoint. Statements of one message see, at READ COMMITTED, what was committed before each of them, as those of several
 // messages do (postgres.c, exec_simple_query takes a snapshot for each), so the second looks at the row as it is once the first has locked it.
 func unlessEnded(table, where, lock string) string {
-	look := "SELECT 1 / count(*) FROM " + table + " WHERE " + where + " AND NOT ended"
+	look := "SELECT " + unless("count(*) = 1") + " FROM " + table + " WHERE " + where + " AND NOT ended"
 	if lock == "" {
 		return look
 	}
 	return "SELECT FROM " + table + " WHERE " + where + lock + "; " + look
 }
-
-// endedState is division_by_zero.
-const endedState = "22012"
 
 // endedFor tells why a transaction of gen was not to begin.
 func (s *Sink) endedFor(ctx context.Context, gen sink.Generation) error {

@@ -91,7 +91,7 @@ func (st *Store) Acquire(ctx context.Context, r sink.AcquireRequest) (sink.Claim
 
 // Save implements [sink.Store], in a transaction of its own.
 func (st *Store) Save(ctx context.Context, gen sink.Generation, cp sink.Checkpoint) error {
-	if err := st.s.save(ctx, nil, gen, cp, false); err != nil {
+	if err := st.s.saveAlone(ctx, gen, cp); err != nil {
 		return st.fail("save", gen.Bridge, err)
 	}
 	return nil

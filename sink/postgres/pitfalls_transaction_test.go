@@ -225,24 +225,29 @@ func TestSave_TimeoutAtCommit(t *testing.T) {
 	w.acquire()
 	e.agrees("after the refusal")
 
-	if err := errors.Join(w.writeTo(10), w.prepare()); err != nil {
-		t.Fatal(err)
-	}
-	a.do = func(ctx context.Context, c *pgconn.PgConn) {
-		if _, err := c.Exec(ctx, "SET CONSTRAINTS ALL DEFERRED; INSERT INTO late VALUES (1)").ReadAll(); err != nil {
-			t.Error(err)
+	for _, rows := range []bool{true, false} { // with them the end of the transaction is looked at before COMMIT, and without COMMIT finds it
+		if rows {
+			if err := errors.Join(w.writeTo(10), w.prepare()); err != nil {
+				t.Fatal(err)
+			}
 		}
+		w.at = 10
+		a.done, a.do = false, func(ctx context.Context, c *pgconn.PgConn) {
+			if _, err := c.Exec(ctx, "SET CONSTRAINTS ALL DEFERRED; INSERT INTO late VALUES (1)").ReadAll(); err != nil {
+				t.Error(err)
+			}
+		}
+		err = w.save()
+		if sink.ClassOf(err) != sink.ErrTransient || !errors.As(err, &pe) || pe.Code != "57014" {
+			t.Fatalf("Save: %v", err)
+		}
+		e.agrees("after the timeout at COMMIT")
+		if n := p.Stat().AcquiredConns(); n != 0 {
+			t.Errorf("%d connections were not given back", n)
+		}
+		w.c.Discard(t.Context())
+		w.acquire()
 	}
-	err = w.save()
-	if sink.ClassOf(err) != sink.ErrTransient || !errors.As(err, &pe) || pe.Code != "57014" {
-		t.Fatalf("Save: %v", err)
-	}
-	e.agrees("after the timeout at COMMIT")
-	if n := p.Stat().AcquiredConns(); n != 0 {
-		t.Errorf("%d connections were not given back", n)
-	}
-	w.c.Discard(t.Context())
-	w.acquire()
 	if err := w.writeTo(20); err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func (st laneStore) Acquire(ctx context.Context, r sink.AcquireRequest) (sink.Cl
 
 // Save implements [sink.Store].
 func (st laneStore) Save(ctx context.Context, gen sink.Generation, cp sink.Checkpoint) error {
-	if err := st.c.s.save(ctx, nil, gen, cp, false); err != nil {
+	if err := st.c.s.saveAlone(ctx, gen, cp); err != nil {
 		return st.c.fail("save", classify(err), err)
 	}
 	return nil

@@ -168,7 +168,7 @@ func TestWrite_NoResources(t *testing.T) {
 			e.exec("CREATE " + kind + " no_room AFTER INSERT OR UPDATE ON kv " + when + " FOR EACH ROW EXECUTE FUNCTION no_room()")
 			err := w.writeTo(10)
 			if err == nil {
-				err = w.prepare()
+				err = w.end()
 			}
 			var pe *pgconn.PgError
 			if sink.ClassOf(err) != sink.ErrTransient || !errors.As(err, &pe) || pe.Code != code {

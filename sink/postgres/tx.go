@@ -35,10 +35,29 @@ const (
 
 // transaction is an open transaction with a connection of its own, which goes back to the pool when it ends. Nothing that it sets
 // outlives it: a pooler that gives each transaction another server connection is no problem.
+//
+// It is not a pgx.Tx, which begins and ends with a message of its own.
 type transaction struct {
-	pgx.Tx
 	conn *pgxpool.Conn
 	s    *Sink
+}
+
+func (t *transaction) Conn() *pgx.Conn { return t.conn.Conn() }
+
+func (t *transaction) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return t.conn.Exec(ctx, sql, args...)
+}
+
+func (t *transaction) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return t.conn.Query(ctx, sql, args...)
+}
+
+func (t *transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return t.conn.QueryRow(ctx, sql, args...)
+}
+
+func (t *transaction) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	return t.conn.SendBatch(ctx, b)
 }
 
 // acquire takes a connection from the pool.
@@ -76,6 +95,30 @@ func (s *Sink) begin(ctx context.Context, idle, total time.Duration, more string
 	if err != nil {
 		return nil, err
 	}
+	if _, err := conn.Exec(ctx, s.beginSQL(idle, total, more)); err != nil {
+		s.giveUp(conn, err)
+		return nil, err
+	}
+	return &transaction{conn: conn, s: s}, nil
+}
+
+// giveUp gives a connection back on which a transaction may be half begun, or whose state nobody knows, after err: the pool destroys what is not idle.
+func (s *Sink) giveUp(conn *pgxpool.Conn, err error) {
+	if !answered(err) {
+		disconnect(conn.Conn())
+	}
+	s.giveBack(conn)
+}
+
+// disconnect ends a connection without a goodbye that could wait.
+func disconnect(conn *pgx.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = conn.Close(ctx) // its state is that of a connection that broke
+}
+
+// beginSQL is what begin sends.
+func (s *Sink) beginSQL(idle, total time.Duration, more string) string {
 	var q strings.Builder
 	fmt.Fprintf(&q, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = %d; SET LOCAL idle_in_transaction_session_timeout = %d; ",
 		s.o.LockTimeout.Milliseconds(), idle.Milliseconds())
@@ -88,28 +131,30 @@ func (s *Sink) begin(ctx context.Context, idle, total time.Duration, more string
 		"SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; " +
 		"SELECT set_config('array_nulls', 'on', true) WHERE current_setting('array_nulls', true) = 'off'; ")
 	q.WriteString(more)
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: q.String()})
-	if err != nil {
-		s.giveBack(conn) // a transaction that failed half begun is not idle, so the pool destroys the connection
-		return nil, err
-	}
-	return &transaction{Tx: tx, conn: conn, s: s}, nil
+	return q.String()
 }
 
-// commit sends COMMIT and gives the connection back. It is the one place where an answer can be lost that matters. nil: it is
-// committed. ErrUncertain: nobody knows. Any other class: it certainly is not.
+// commit sends COMMIT and gives the connection back. nil: it is committed. ErrUncertain: nobody knows. Any other class: it certainly is not.
 func (t *transaction) commit(ctx context.Context) error {
-	err := t.Tx.Commit(ctx)
-	t.s.giveBack(t.conn)
-	if err == nil {
-		return nil
+	tag, err := t.conn.Exec(ctx, "COMMIT")
+	return t.committed(tag, err)
+}
+
+// committed takes the answer to COMMIT and gives the connection back. Here and in commitAfter is where an answer can be lost that matters.
+func (t *transaction) committed(tag pgconn.CommandTag, err error) error {
+	if err != nil && t.Conn().PgConn().TxStatus() != 'I' {
+		disconnect(t.Conn())
 	}
+	t.s.giveBack(t.conn)
 	class := sink.ErrUncertain
 	var pe *pgconn.PgError
 	switch {
-	case errors.Is(err, pgx.ErrTxCommitRollback), pgconn.SafeToRetry(err), errors.Is(err, pgx.ErrTxClosed):
-		// The command tag said ROLLBACK; or COMMIT never left this process.
-		class = sink.ErrTransient
+	case err == nil && tag.String() != "ROLLBACK":
+		return nil
+	case err == nil:
+		class, err = sink.ErrTransient, pgx.ErrTxCommitRollback
+	case pgconn.SafeToRetry(err):
+		class = sink.ErrTransient // it never left this process
 	case errors.As(err, &pe) && pe.SeverityUnlocalized == "ERROR" && !strings.HasPrefix(pe.Code, "08"):
 		// The server answered that COMMIT failed, so it rolled back: a deferred constraint, statement_timeout. Not so a FATAL
 		// error: the session may have been ended after its commit record was written. Nor class 08: a pooler's words about a server
@@ -119,16 +164,52 @@ func (t *transaction) commit(ctx context.Context) error {
 	return &sink.Error{Class: class, Err: tell(err)}
 }
 
+// commitAfter sends statements and COMMIT as one message. failed is the number of the statement that kept it from being committed, len(b.QueuedQueries) for COMMIT
+// itself. Errors are those of commit.
+//
+// The server runs what a message holds in turn, and after a failure leaves out the rest up to its end (PostgreSQL, "Extended Query Overview" and "Pipelining"), so it
+// does not get to COMMIT unless all before it went well. It answers in turn too: an error in the place of an earlier answer says that COMMIT was never run, if
+// a Postgres said it, also where it was the session's last words. A pooler that lost its server says so wherever it is: that is unclear.
+func (t *transaction) commitAfter(ctx context.Context, b *pgx.Batch) (failed int, err error) {
+	commit, done := len(b.QueuedQueries), 0
+	for _, q := range b.QueuedQueries {
+		q.Exec(func(pgconn.CommandTag) error {
+			done++
+			return nil
+		})
+	}
+	var tag pgconn.CommandTag
+	b.Queue("COMMIT").Exec(func(answer pgconn.CommandTag) error {
+		tag = answer
+		return nil
+	})
+	err = t.SendBatch(ctx, b).Close()
+	if err == nil || done == commit || !toldByServer(err) {
+		return done, t.committed(tag, err)
+	}
+	t.rollback(ctx)
+	return done, &sink.Error{Class: undone(err), Err: tell(err)}
+}
+
+// toldByServer reports whether err is Postgres' own answer to a statement, or the last that it says. Its errors name the function that they come from, and those of
+// poolers do not.
+func toldByServer(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && !strings.HasPrefix(pe.Code, "08") && (pe.SeverityUnlocalized == "ERROR" || pe.SeverityUnlocalized == "FATAL" && pe.Routine != "")
+}
+
 // rollback ends the transaction without effect, also when ctx is over. What cannot be rolled back is disconnected, which is the same.
 func (t *transaction) rollback(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
 	defer cancel()
-	_ = t.Tx.Rollback(ctx) // on failure pgx kills the connection, and the pool destroys what is not idle
+	if _, err := t.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		disconnect(t.Conn())
+	}
 	// A server that became a standby, or read-only, keeps its sessions. Only a new one can be with another server of the connection string.
 	var readOnly bool
 	err := t.conn.QueryRow(ctx, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'").Scan(&readOnly)
 	if err != nil || readOnly {
-		_ = t.conn.Conn().Close(ctx)
+		_ = t.Conn().Close(ctx)
 	}
 	t.s.giveBack(t.conn)
 }
@@ -218,11 +299,11 @@ func notEnded(told int64, denied error) string {
 
 // terminate ends the server processes that hold the marker key, and tells how many. denied is the server's refusal, which leaves t usable.
 func terminate(ctx context.Context, t *transaction, key int64) (told int64, denied, err error) {
-	inner, err := t.Tx.Begin(ctx) // a savepoint: a refusal must not take t with it
-	if err != nil {
+	// A refusal must not take t with it.
+	if _, err := t.Exec(ctx, "SAVEPOINT terminating"); err != nil {
 		return 0, nil, err
 	}
-	tag, err := inner.Exec(ctx, `SELECT pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks l
+	tag, err := t.Exec(ctx, `SELECT pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks l
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.pid <> pg_backend_pid()
 		AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
 		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid`, int64(uint64(key)>>32), int64(uint64(key)&0xffffffff))
@@ -230,13 +311,15 @@ func terminate(ctx context.Context, t *transaction, key int64) (told int64, deni
 	if errors.As(err, &pe) {
 		switch pe.Code {
 		case "42501", "42883", "42P01", "0A000": // no right to; no such function or table; not supported
-			return 0, err, inner.Rollback(ctx)
+			_, back := t.Exec(ctx, "ROLLBACK TO SAVEPOINT terminating; RELEASE SAVEPOINT terminating")
+			return 0, err, back
 		}
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	return tag.RowsAffected(), nil, inner.Commit(ctx)
+	_, err = t.Exec(ctx, "RELEASE SAVEPOINT terminating")
+	return tag.RowsAffected(), nil, err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

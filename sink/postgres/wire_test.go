@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -82,9 +84,11 @@ func (w *wire) onCommit(f fault) {
 	}
 }
 
-// isCommit recognises the simple query "commit".
+// isCommit recognises COMMIT: as a simple query of its own, and as the last statement of a message, by the name that pgx prepares it under.
 func isCommit(message []byte) bool {
-	return len(message) > 5 && message[0] == 'Q' && bytes.EqualFold(message[5:], []byte("commit\x00"))
+	name := sha256.Sum256([]byte("COMMIT"))
+	return len(message) > 5 && message[0] == 'Q' && bytes.EqualFold(message[5:], []byte("commit\x00")) ||
+		bytes.Contains(message, append([]byte("\x00stmtcache_"+hex.EncodeToString(name[:24])), 0))
 }
 
 type wireConn struct {
