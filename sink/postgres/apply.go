@@ -46,6 +46,9 @@ func (a *applier) batch(ctx context.Context, t *transaction, tg *target, changes
 	if tg.swap != nil {
 		return a.swapping(ctx, t, tg, changes)
 	}
+	if superseded, done, err := a.inLayers(ctx, t, tg, changes); done || err != nil {
+		return superseded, err
+	}
 	a.void = 0
 	plain := a.tried
 	a.tried = false
@@ -255,6 +258,9 @@ func (a *applier) send(ctx context.Context, t *transaction, tg *target, st state
 			return r.Err
 		}
 		wrote += r.CommandTag.RowsAffected()
+		if st.parks != nil {
+			st.parks.moved(r)
+		}
 	}
 	if st.counts {
 		a.void += max(0, len(changes)-int(wrote))

@@ -21,15 +21,17 @@ var (
 )
 
 // fitArray writes the text form of a Postgres array, since an array of arrays would be taken apart by unnest down to the elements. To Postgres int[] and
-// int[][] are one type, whose values have the dimensions that they were written with: so an ARRAY of ARRAY goes into either, as long as it is rectangular.
+// int[][] are one type, whose values have the dimensions that they were written with: so an ARRAY of ARRAY goes into either, as long as it is rectangular. An array of a domain that is an array has
+// arrays for elements, each of its own length, or NULL.
 func fitArray(src *changelog.Type, to *pgType, r rule) (binder, error) {
 	dimensions, leaf := 1, src.Elem
-	for leaf.Root == changelog.RootArray {
+	for leaf.Root == changelog.RootArray && to.elem.elem == nil {
 		dimensions, leaf = dimensions+1, leaf.Elem
 	}
 	switch {
 	case dimensions > maxDimensions:
 		return binder{}, fmt.Errorf("type %s cannot hold arrays within arrays %d deep, but %d: make the column jsonb", to.shown, dimensions, maxDimensions)
+	case leaf.Root == changelog.RootArray && to.elem.elem != nil: // by way of a domain: the elements are arrays of their own
 	case !isArrayElement(leaf) && !(leaf.Root == changelog.RootRow && to.elem.kind == 'c') && !(leaf.Root == changelog.RootMap && to.elem.hstore):
 		return binder{}, fmt.Errorf("type %s cannot hold %s: make the column jsonb", to.shown, src)
 	}
@@ -39,7 +41,7 @@ func fitArray(src *changelog.Type, to *pgType, r rule) (binder, error) {
 		return binder{}, fmt.Errorf("elements of %s: %w", to.shown, err)
 	}
 	return binder{pgtype.TextArrayOID, pgtype.TextOID, "::" + to.name, func(dst []byte, v changelog.Value) ([]byte, error) {
-		a := arrayText{elem: elem, dimensions: dimensions}
+		a := arrayText{elem: elem, dimensions: dimensions, refuses: to.elem.refuses}
 		return a.append(dst, v, 0)
 	}}, nil
 }
@@ -48,6 +50,7 @@ func fitArray(src *changelog.Type, to *pgType, r rule) (binder, error) {
 type arrayText struct {
 	elem       encoder
 	dimensions int
+	refuses    bool               // NULL as an element
 	lengths    [maxDimensions]int // of the dimensions after the first, from the first array of each; 0: none was there yet
 }
 
@@ -78,6 +81,8 @@ func (a *arrayText) append(dst []byte, v changelog.Value, at int) ([]byte, error
 			return dst, errUnchangedInside
 		case e.IsNull() && inner:
 			return dst, errHole
+		case e.IsNull() && a.refuses:
+			return dst, errNull
 		case e.IsNull():
 			dst = append(dst, "NULL"...)
 		case inner:

@@ -73,6 +73,8 @@ func (s *search) found(refusal error) error {
 	switch {
 	case len(s.named) > 0:
 		return rejected(s.named)
+	case occupied(s.refusal): // by one another: no row that stays is in the way
+		return &sink.Error{Class: sink.ErrRejected, Err: fmt.Errorf("rows that hold one another's unique values cannot be moved out of one another's way in this table: make the constraint DEFERRABLE: %w", tell(s.refusal))}
 	case s.refusal != nil:
 		return s.refusal
 	}

@@ -146,7 +146,7 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 			JOIN pg_catalog.pg_extension x ON d.refclassid = 'pg_catalog.pg_extension'::regclass AND x.oid = d.refobjid WHERE t.typname IN ('citext', 'hstore') AND x.extname = t.typname)
 		SELECT a.attname, b.refuses, a.atthasdef OR a.attidentity <> '', a.attidentity::text, a.attgenerated <> '', coalesce(NOT k.collisdeterministic, false), a.attcollation <> 0,
 			has_column_privilege($1::oid, a.attnum, 'INSERT'), has_column_privilege($1::oid, a.attnum, 'UPDATE'), has_column_privilege($1::oid, a.attnum, 'SELECT'),
-			t.oid, format('%I.%I', own_schema.nspname, own.typname), format_type(a.atttypid, a.atttypmod), b.mod, t.typtype::text, coalesce((SELECT typname::text FROM extra WHERE oid = t.oid), ''), t.typrelid,
+			t.oid, format('%I.%I', own_schema.nspname, own.typname), format_type(a.atttypid, a.atttypmod), b.mod, t.typtype::text, a.atttypid <> t.oid, coalesce((SELECT typname::text FROM extra WHERE oid = t.oid), ''), t.typrelid,
 			e.oid, quote_ident(elem_schema.nspname) || '.' || quote_ident(e.typname), format_type(e.oid, b.mod), e.typtype::text, coalesce((SELECT typname::text FROM extra WHERE oid = e.oid), ''), coalesce(e.typrelid, 0)
 		FROM base b
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = $1::oid AND a.attnum = b.attnum
@@ -167,13 +167,13 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 		var elemOID *uint32
 		var elemName, elemShown, elemKind *string
 		err := row.Scan(&c.name, &c.notNull, &c.filled, &c.identity, &c.generated, &c.loose, &c.collated, &c.mayInsert, &c.mayUpdate, &c.maySelect,
-			&c.typ.oid, &c.typ.name, &c.typ.shown, &c.typ.mod, &kind, &extra, &c.typ.relation, &elemOID, &elemName, &elemShown, &elemKind, &elemExtra, &elemRel)
+			&c.typ.oid, &c.typ.name, &c.typ.shown, &c.typ.mod, &kind, &c.typ.domain, &extra, &c.typ.relation, &elemOID, &elemName, &elemShown, &elemKind, &elemExtra, &elemRel)
 		if err != nil {
 			return c, err
 		}
 		c.typ.kind = kind[0]
 		c.typ.citext, c.typ.hstore = extra == "citext", extra == "hstore"
-		if elemOID != nil && elemKind != nil && *elemKind != "d" {
+		if elemOID != nil && elemKind != nil {
 			c.typ.elem = &pgType{oid: *elemOID, name: *elemName, shown: *elemShown, mod: c.typ.mod, kind: (*elemKind)[0], citext: elemExtra == "citext", hstore: elemExtra == "hstore", relation: elemRel}
 		}
 		return c, nil
@@ -182,8 +182,13 @@ func readColumns(ctx context.Context, q querier, table uint32) ([]pgColumn, erro
 		return nil, err
 	}
 	for i := range columns {
+		if e := columns[i].typ.elem; e != nil && e.kind == 'd' {
+			if columns[i].typ.elem, err = readElem(ctx, q, e.oid, e.mod); err != nil {
+				return nil, err
+			}
+		}
 		for t := &columns[i].typ; t != nil; t = t.elem {
-			if t.kind != 'c' {
+			if t.kind != 'c' || t.fields != nil {
 				continue
 			}
 			// No type holds itself, so this ends.

@@ -70,7 +70,7 @@ func (cs *choices) guarantee() sink.Guarantee {
 // A lane has one prepared transaction at most, since it begins no checkpoint before the last one is committed. So this lane and those of its process
 // before it need one each, of those that taken leaves: what others of the server hold. With fewer a checkpoint would now and then not be prepared, and be done again
 // until somebody else's is over.
-func (c capabilities) choose(l sink.Lane, staged bool, taken int) choice {
+func (c capabilities) choose(l sink.Lane, taken int) choice {
 	var why string
 	switch {
 	case l.OtherStore:
@@ -97,9 +97,6 @@ func (c capabilities) choose(l sink.Lane, staged bool, taken int) choice {
 			why += fmt.Sprintf(": too few, as this is lane %d of its process and each needs one", l.Number+1)
 		}
 	}
-	if !staged {
-		return choice{Prepared, why + ", and Options.Swap does not go with staged"}
-	}
 	return choice{Staged, why}
 }
 
@@ -125,14 +122,13 @@ func (s *Sink) on(ctx context.Context, l sink.Lane) (*Sink, int, error) {
 	if s.o.Mode != Auto {
 		return s, found.version, found.refuse(s.o.Mode)
 	}
-	staged := len(s.o.Swap.Group) == 0
-	c := found.choose(l, staged, 0)
+	c := found.choose(l, 0)
 	if c.mode == Prepared && found.product == postgreSQL && found.prepared > 0 {
 		taken, err := s.taken(ctx, l)
 		if err != nil {
 			return nil, 0, err
 		}
-		c = found.choose(l, staged, taken)
+		c = found.choose(l, taken)
 	}
 	if wrong := found.problems(c.mode); len(wrong) > 0 {
 		return nil, 0, configf("mode %s: %s", c, strings.Join(wrong, "\n"))

@@ -15,39 +15,36 @@ func TestChoose(t *testing.T) {
 		change func(c *capabilities)
 		lane   sink.Lane
 		taken  int // prepared transactions of others
-		swaps  bool
 		want   Mode
 		why    []string
 		lacks  string // "": the mode holds
 	}{
-		{"Postgres", func(c *capabilities) {}, sink.Lane{}, 0, false, InTransaction, []string{"store of its lane"}, ""},
-		{"Postgres that prepares", func(c *capabilities) { c.prepared = 50 }, sink.Lane{}, 0, false, InTransaction, []string{"store of its lane"}, ""},
-		{"another store", func(c *capabilities) {}, sink.Lane{OtherStore: true}, 0, false, Staged, []string{"another store", "max_prepared_transactions is 0"}, ""},
-		{"another store, and it prepares", func(c *capabilities) { c.prepared = 2 }, sink.Lane{OtherStore: true, Number: 1}, 0, false, Prepared, []string{"another store", "max_prepared_transactions is 2"}, ""},
-		{"another store, and it prepares for fewer lanes", func(c *capabilities) { c.prepared = 2 }, sink.Lane{OtherStore: true, Number: 2}, 0, false, Staged, []string{"max_prepared_transactions is 2: too few, as this is lane 3"}, ""},
-		{"another store, and others hold some", func(c *capabilities) { c.prepared = 50 }, sink.Lane{OtherStore: true, Number: 9}, 40, false, Prepared, []string{"max_prepared_transactions is 50, of which others hold 40"}, ""},
-		{"another store, and others leave too few", func(c *capabilities) { c.prepared = 50 }, sink.Lane{OtherStore: true, Number: 10}, 40, false, Staged, []string{"max_prepared_transactions is 50, of which others hold 40: too few, as this is lane 11"}, ""},
-		{"another store, and others hold all", func(c *capabilities) { c.prepared = 2 }, sink.Lane{OtherStore: true}, 2, false, Staged, []string{"max_prepared_transactions is 2, of which others hold 2: too few, as this is lane 1"}, ""},
-		{"another store, others hold all, and swaps", func(c *capabilities) { c.prepared = 2 }, sink.Lane{OtherStore: true}, 2, true, Prepared, []string{"others hold 2", "Swap"}, ""},
-		{"its own store, whatever others hold", func(c *capabilities) { c.prepared = 2 }, sink.Lane{}, 2, false, InTransaction, []string{"store of its lane"}, ""},
-		{"another store, and swaps", func(c *capabilities) {}, sink.Lane{OtherStore: true}, 0, true, Prepared, []string{"Swap"}, "max_prepared_transactions is 0"},
-		{"AlloyDB as it comes", func(c *capabilities) { c.version = 150007 }, sink.Lane{OtherStore: true}, 0, false, Staged, []string{"max_prepared_transactions is 0"}, ""},
-		{"a pooler", func(c *capabilities) { c.renames = true }, sink.Lane{}, 0, false, InTransaction, []string{"store of its lane"}, ""},
-		{"a pooler, statements by name", func(c *capabilities) { c.renames, c.byName = true, true }, sink.Lane{}, 0, false, InTransaction, nil, "42P05"},
-		{"CockroachDB up to 25", cockroach, sink.Lane{}, 0, false, Staged, []string{"CockroachDB", "advisory locks", "prepared transactions are not relied on"}, ""},
-		{"CockroachDB up to 25, another store", cockroach, sink.Lane{OtherStore: true}, 0, false, Staged, []string{"another store"}, ""},
-		{"CockroachDB from 26", func(c *capabilities) { c.product, c.version, c.prepared = "CockroachDB", 130000, -1 }, sink.Lane{}, 0, false, InTransaction, nil, ""},
-		{"CockroachDB without READ COMMITTED", func(c *capabilities) { cockroach(c); c.readCommitted = false }, sink.Lane{}, 0, false, Staged, nil, "sql.txn.read_committed_isolation.enabled"},
-		{"YugabyteDB, which has the setting and does not prepare", func(c *capabilities) { c.product, c.version, c.prepared = "YugabyteDB", 150002, 10 }, sink.Lane{OtherStore: true}, 0, false, Staged, []string{"YugabyteDB"}, ""},
-		{"YugabyteDB with its old default", func(c *capabilities) { c.product, c.readCommitted = "YugabyteDB", false }, sink.Lane{}, 0, false, InTransaction, nil, "yb_enable_read_committed_isolation"},
-		{"YugabyteDB without advisory locks", func(c *capabilities) { c.product, c.advisory, c.callable = "YugabyteDB", false, false }, sink.Lane{}, 0, false, Staged, nil, "functions of advisory locks"},
-		{"Hologres", func(c *capabilities) { c.product, c.savepoints, c.atomic, c.advisory = "Hologres", false, false, false }, sink.Lane{}, 0, false, Staged, nil, "hg_experimental_enable_transaction"},
-		{"no pg_terminate_backend", func(c *capabilities) { c.terminates = false }, sink.Lane{}, 0, false, Staged, []string{"pg_terminate_backend"}, ""},
-		{"a standby", func(c *capabilities) { c.readOnly = true }, sink.Lane{}, 0, false, InTransaction, nil, "target_session_attrs"},
+		{"Postgres", func(c *capabilities) {}, sink.Lane{}, 0, InTransaction, []string{"store of its lane"}, ""},
+		{"Postgres that prepares", func(c *capabilities) { c.prepared = 50 }, sink.Lane{}, 0, InTransaction, []string{"store of its lane"}, ""},
+		{"another store", func(c *capabilities) {}, sink.Lane{OtherStore: true}, 0, Staged, []string{"another store", "max_prepared_transactions is 0"}, ""},
+		{"another store, and it prepares", func(c *capabilities) { c.prepared = 2 }, sink.Lane{OtherStore: true, Number: 1}, 0, Prepared, []string{"another store", "max_prepared_transactions is 2"}, ""},
+		{"another store, and it prepares for fewer lanes", func(c *capabilities) { c.prepared = 2 }, sink.Lane{OtherStore: true, Number: 2}, 0, Staged, []string{"max_prepared_transactions is 2: too few, as this is lane 3"}, ""},
+		{"another store, and others hold some", func(c *capabilities) { c.prepared = 50 }, sink.Lane{OtherStore: true, Number: 9}, 40, Prepared, []string{"max_prepared_transactions is 50, of which others hold 40"}, ""},
+		{"another store, and others leave too few", func(c *capabilities) { c.prepared = 50 }, sink.Lane{OtherStore: true, Number: 10}, 40, Staged, []string{"max_prepared_transactions is 50, of which others hold 40: too few, as this is lane 11"}, ""},
+		{"another store, and others hold all", func(c *capabilities) { c.prepared = 2 }, sink.Lane{OtherStore: true}, 2, Staged, []string{"max_prepared_transactions is 2, of which others hold 2: too few, as this is lane 1"}, ""},
+		{"its own store, whatever others hold", func(c *capabilities) { c.prepared = 2 }, sink.Lane{}, 2, InTransaction, []string{"store of its lane"}, ""},
+		{"AlloyDB as it comes", func(c *capabilities) { c.version = 150007 }, sink.Lane{OtherStore: true}, 0, Staged, []string{"max_prepared_transactions is 0"}, ""},
+		{"a pooler", func(c *capabilities) { c.renames = true }, sink.Lane{}, 0, InTransaction, []string{"store of its lane"}, ""},
+		{"a pooler, statements by name", func(c *capabilities) { c.renames, c.byName = true, true }, sink.Lane{}, 0, InTransaction, nil, "42P05"},
+		{"CockroachDB up to 25", cockroach, sink.Lane{}, 0, Staged, []string{"CockroachDB", "advisory locks", "prepared transactions are not relied on"}, ""},
+		{"CockroachDB up to 25, another store", cockroach, sink.Lane{OtherStore: true}, 0, Staged, []string{"another store"}, ""},
+		{"CockroachDB from 26", func(c *capabilities) { c.product, c.version, c.prepared = "CockroachDB", 130000, -1 }, sink.Lane{}, 0, InTransaction, nil, ""},
+		{"CockroachDB without READ COMMITTED", func(c *capabilities) { cockroach(c); c.readCommitted = false }, sink.Lane{}, 0, Staged, nil, "sql.txn.read_committed_isolation.enabled"},
+		{"YugabyteDB, which has the setting and does not prepare", func(c *capabilities) { c.product, c.version, c.prepared = "YugabyteDB", 150002, 10 }, sink.Lane{OtherStore: true}, 0, Staged, []string{"YugabyteDB"}, ""},
+		{"YugabyteDB with its old default", func(c *capabilities) { c.product, c.readCommitted = "YugabyteDB", false }, sink.Lane{}, 0, InTransaction, nil, "yb_enable_read_committed_isolation"},
+		{"YugabyteDB without advisory locks", func(c *capabilities) { c.product, c.advisory, c.callable = "YugabyteDB", false, false }, sink.Lane{}, 0, Staged, nil, "functions of advisory locks"},
+		{"Hologres", func(c *capabilities) { c.product, c.savepoints, c.atomic, c.advisory = "Hologres", false, false, false }, sink.Lane{}, 0, Staged, nil, "hg_experimental_enable_transaction"},
+		{"no pg_terminate_backend", func(c *capabilities) { c.terminates = false }, sink.Lane{}, 0, Staged, []string{"pg_terminate_backend"}, ""},
+		{"a standby", func(c *capabilities) { c.readOnly = true }, sink.Lane{}, 0, InTransaction, nil, "target_session_attrs"},
 	} {
 		c := plain()
 		tc.change(&c)
-		got := c.choose(tc.lane, !tc.swaps, tc.taken)
+		got := c.choose(tc.lane, tc.taken)
 		if got.mode != tc.want {
 			t.Errorf("%s: %s", tc.name, got)
 		}

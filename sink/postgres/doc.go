@@ -83,7 +83,7 @@
 // leaves the change of the same key before it as the one that counts.
 //
 // Before a change is called rejected for a constraint over several rows, or by a trigger, the checkpoint is done again within the sink in the topic's
-// order, then with the rows taken out first (rows that swap a unique value). A batch that is refused even then, and that later changes may help (a row that it refers to, of
+// order, then with the rows taken out first, or where they have to stay, with their unique values given up first (rows that swap a unique value). A batch that is refused even then, and that later changes may help (a row that it refers to, of
 // its own table or another of the lane; a unique value that another row has still), waits for the end of the
 // checkpoint, and so does what follows it; there all of it is written as one run. Deadlocks and serialization failures are done again three times. A row that refers to nothing
 // at the end of the checkpoint has it done again five times, since the other may come, one whose unique value is taken twice, and is named then. All of this as long as the sink holds the whole
@@ -105,9 +105,8 @@
 //
 // # Not covered
 //
-// Deletes from a table without a key whose stream does not tell the old row. Swapping the values of another unique column between rows, where the rows cannot
-// be taken out and put there anew (columns that the sink does not write, user triggers, rows that others refer to, ON DELETE actions, Options.Version, changes that lack
-// columns, a role without DELETE) and the constraint cannot be deferred. Views, foreign tables and temporary tables. Two keys that only the key column's
+// Deletes from a table without a key whose stream does not tell the old row. Swapping the values of another unique column between rows, where the rows have
+// to stay, the column is NOT NULL and of a type without a value to spare (a boolean, a float, an enum), or others refer to it with an ON UPDATE action, and the constraint cannot be deferred. Views, foreign tables and temporary tables. Two keys that only the key column's
 // type takes for one (two spellings of a uuid): refused when both come in one batch, one row otherwise. A BEFORE ROW trigger that returns
 // NULL: it suppresses the row without an error, and nobody notices, since row counts prove nothing. (Row level security, which would do
 // the same to updates and deletes, is refused.) How many standbys have a commit when it is answered: that is what synchronous_commit and

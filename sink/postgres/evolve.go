@@ -130,14 +130,22 @@ func (s *Sink) add(ctx context.Context, t *transaction, tg *target) error {
 		names[i] = a.name
 	}
 	// Once another lane, or an earlier checkpoint, has added them, nothing more is locked.
+	tables := []string{tg.name.SQL()}
+	if tg.swap != nil {
+		tables = append(tables, tg.swap.into.SQL())
+	}
 	var there int
-	err := t.QueryRow(ctx, "SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attname = ANY ($2::text[])",
-		tg.name.SQL(), names).Scan(&there)
-	if err != nil || there == len(names) {
+	err := t.QueryRow(ctx, `SELECT count(*) FROM unnest($1::text[]) AS n JOIN pg_catalog.pg_attribute ON attrelid = to_regclass(n) AND attnum > 0 AND NOT attisdropped AND attname = ANY ($2::text[])`,
+		tables, names).Scan(&there)
+	if err != nil || there == len(names)*len(tables) {
 		return err
 	}
+	sql := additionsSQL(tg.name, tg.adds)
+	if tg.swap != nil { // whose rows have all columns of the table, and so have those that wait: NULL, as in the rows that are in the table
+		sql += "; " + additionsSQL(tg.swap.into, tg.adds)
+	}
 	_, err = t.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d; %s; SET LOCAL lock_timeout = %d",
-		min(evolveWait, s.o.LockTimeout).Milliseconds(), additionsSQL(tg.name, tg.adds), s.o.LockTimeout.Milliseconds()))
+		min(evolveWait, s.o.LockTimeout).Milliseconds(), sql, s.o.LockTimeout.Milliseconds()))
 	if err == nil {
 		return nil
 	}
@@ -145,7 +153,7 @@ func (s *Sink) add(ctx context.Context, t *transaction, tg *target) error {
 	if class == sink.ErrRejected {
 		class = sink.ErrConfig
 	}
-	return &sink.Error{Class: class, Err: fmt.Errorf("Options.Evolve: %s: %w", additionsSQL(tg.name, tg.adds), tell(err))}
+	return &sink.Error{Class: class, Err: fmt.Errorf("Options.Evolve: %s: %w", sql, tell(err))}
 }
 
 // evolveNow adds what the targets lack in a transaction of its own, for the modes in which rows become visible in another transaction than the one

@@ -183,19 +183,41 @@ func sameKeyMissing(a, b error) bool {
 }
 
 // holders tells which rows are refused by a unique or an exclusion constraint for good. Two rows that swap their values are each refused for
-// the other; so all rows of these keys are taken out of the table, which is undone later, and who is refused even now is refused for a row that stays.
+// the other; so all rows of these keys are taken out of the table, or where they have to stay give up their values, which is undone later, and who is refused even now is refused
+// for a row that stays.
 func (s *search) holders(ctx context.Context, tg *target, g group) (bad []sink.Rejection, err error) {
-	if !tg.deletes {
-		return nil, nil // the role may only mark rows
-	}
 	w := g.work()
-	n, err := s.a.fill(tg, tg.takeOut, w.changes)
-	if err != nil || n < len(w.changes) {
-		return nil, err // too many for one statement
+	ways := []statement{tg.takeOut}
+	if !tg.deletes {
+		ways = nil // the role may only mark rows
 	}
-	_, refusal, err := s.try(ctx, tg, tg.takeOut, w.changes)
-	if err != nil || refusal != nil {
+	if err := s.exec(ctx, s.mark); err != nil { // what the last try left behind
 		return nil, err
+	}
+	s.mark = "ROLLBACK TO SAVEPOINT try"
+	p, err := tg.parking(ctx, s.t)
+	if err != nil {
+		return nil, err
+	}
+	if st := p.statement(tg, g.st.columns); st.sql != "" {
+		ways = append(ways, st)
+	}
+	gone := false
+	for _, st := range ways {
+		n, err := s.a.fill(tg, st, w.changes)
+		if err != nil || n < len(w.changes) {
+			return nil, err // too many for one statement
+		}
+		_, refusal, err := s.try(ctx, tg, st, w.changes)
+		if err != nil {
+			return nil, err
+		}
+		if gone = refusal == nil; gone {
+			break
+		}
+	}
+	if !gone {
+		return nil, nil
 	}
 	for i := range w.changes {
 		if s.spent() {

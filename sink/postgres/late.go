@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/flinksink/flinksink/changelog"
-	"github.com/flinksink/flinksink/sink"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -129,18 +128,22 @@ type lateWork struct {
 	run bool // work.changes are the run
 	how order
 
+	parks   bool     // rows are moved out of one another's way
+	written *parking // no changes: all rows that were moved are written by now
+
 	refusal error
 }
 
-// lateWorks is what waits, in the order in which foreign keys like it best. exact are the tables whose run is written in the order of the topic.
-func (c *committer) lateWorks(runs [][]changelog.Change, all []edge, exactly []bool) (todo []lateWork, superseded int, err error) {
+// lateWorks is what waits, in the order in which foreign keys like it best. ways are how the run of each table is written: its net effect, all of it in the order of the topic, or
+// its net effect with rows moved out of one another's way.
+func (c *committer) lateWorks(ctx context.Context, t *transaction, runs [][]changelog.Change, all []edge, ways []order) (todo []lateWork, superseded int, err error) {
 	rank := ranks(len(c.targets), all)
 	for i, tg := range c.targets {
 		changes := runs[i]
 		switch {
 		case len(changes) == 0:
 			continue
-		case tg.swap != nil, exactly[i]:
+		case tg.swap != nil, ways[i] == exact:
 			w := lateWork{index: i, tg: tg, rank: rank[i], work: work{changes: changes}, run: true, how: exact}
 			if tg.swap != nil {
 				w.how = bulk
@@ -151,6 +154,15 @@ func (c *committer) lateWorks(runs [][]changelog.Change, all []edge, exactly []b
 		if bad := c.apply.unfit(tg, changes); len(bad) > 0 {
 			return nil, 0, rejected(bad)
 		}
+		first := len(todo)
+		if ways[i] == parked {
+			switch left, passed, err := c.apply.passed(ctx, t, tg, changes); {
+			case err == nil:
+				changes, superseded = left, superseded+passed
+			case !errors.Is(err, errNotInOrder):
+				return nil, 0, err
+			}
+		}
 		works, void := c.apply.plan(tg, changes)
 		superseded += void
 		for _, w := range works {
@@ -158,8 +170,23 @@ func (c *committer) lateWorks(runs [][]changelog.Change, all []edge, exactly []b
 				continue
 			}
 			w.changes = slices.Clone(w.changes) // the next plan would overwrite them
-			removes := tg.remove.sql != "" && w.st.sql == tg.remove.sql
+			removes := tg.isRemove(w.st)
 			todo = append(todo, lateWork{index: i, tg: tg, rank: rank[i], removes: removes, work: w})
+		}
+		if ways[i] != parked {
+			continue
+		}
+		p, err := tg.parking(ctx, t)
+		if err != nil {
+			return nil, 0, err
+		}
+		parks := p.parks(tg, works)
+		for n := range parks {
+			parks[n].changes = slices.Clone(parks[n].changes)
+			todo = slices.Insert(todo, first+n, lateWork{index: i, tg: tg, rank: rank[i], parks: true, work: parks[n]})
+		}
+		if len(parks) > 0 {
+			todo = append(todo, lateWork{index: i, tg: tg, rank: len(c.targets) + 1, written: p})
 		}
 	}
 	slices.SortStableFunc(todo, func(a, b lateWork) int {
@@ -212,136 +239,4 @@ func refusalOf(stuck []lateWork) error {
 		}
 	}
 	return stuck[0].refusal
-}
-
-// arrange writes runs of changes, one for each target, in whatever order the server takes them: the net effect of each, and where that is refused, all changes of such
-// a table in the order of the topic. stuck is what it does not take; then the transaction holds the rest of the net effects.
-func (c *committer) arrange(ctx context.Context, t *transaction, runs [][]changelog.Change) (void int, stuck []lateWork, err error) {
-	all, err := c.edges(ctx, t)
-	if err != nil {
-		return 0, nil, err
-	}
-	exactly := make([]bool, len(runs))
-	for last, tried := false, false; ; {
-		todo, superseded, err := c.lateWorks(runs, all, exactly)
-		if err != nil {
-			return 0, nil, err
-		}
-		if _, err := t.Exec(ctx, "SAVEPOINT waiting"); err != nil {
-			return 0, nil, err
-		}
-		held := c.apply.stage.held()
-		void, stuck, err := c.rounds(ctx, t, todo)
-		if err != nil {
-			return 0, nil, err
-		}
-		turned := !last && turn(exactly, stuck)
-		switch {
-		case len(stuck) == 0, last, !turned && !tried:
-			_, err := t.Exec(ctx, "RELEASE SAVEPOINT waiting")
-			return superseded + void, stuck, err
-		case !turned:
-			clear(exactly)
-			last = true
-		}
-		tried = true
-		c.apply.stage.back(held)
-		if _, err := t.Exec(ctx, "ROLLBACK TO SAVEPOINT waiting; RELEASE SAVEPOINT waiting"); err != nil {
-			return 0, nil, err
-		}
-	}
-}
-
-// turn has tables whose net effect was refused written in the order of the topic, and reports whether there were any left. A row that waits for one of another
-// table gains nothing by it, so it is the turn of those last.
-func turn(exactly []bool, stuck []lateWork) (turned bool) {
-	for _, waits := range []bool{false, true} {
-		for _, w := range stuck {
-			if byOrder(w.refusal) && foreign(w.refusal) == waits && !w.run && !exactly[w.index] {
-				exactly[w.index], turned = true, true
-			}
-		}
-		if turned {
-			break
-		}
-	}
-	return turned
-}
-
-// rounds carries works out. The net effects of a table are disjoint by key, so their order is free. What is refused in the first round
-// may be accepted when the others are in place, a unique value that a deleted row still held for one; so rounds go on as long as each of them
-// gets on.
-func (c *committer) rounds(ctx context.Context, t *transaction, todo []lateWork) (void int, stuck []lateWork, err error) {
-	for {
-		stuck = nil
-		for _, w := range todo {
-			n, err := c.step(ctx, t, &w)
-			if err != nil {
-				return 0, nil, err
-			}
-			void += n
-			if w.refusal != nil {
-				stuck = append(stuck, w)
-			}
-		}
-		if len(stuck) == 0 || len(stuck) == len(todo) {
-			return void, stuck, nil
-		}
-		todo = stuck
-	}
-}
-
-// step carries one work out, or notes in it why the server refuses that. Rows that are refused for one another are taken out first.
-func (c *committer) step(ctx context.Context, t *transaction, w *lateWork) (void int, err error) {
-	w.refusal = nil
-	for _, how := range []order{bulk, afresh} {
-		if _, err := t.Exec(ctx, "SAVEPOINT late"); err != nil {
-			return 0, err
-		}
-		held := c.apply.stage.held()
-		void, err := c.carry(ctx, t, w, how)
-		switch {
-		case err == nil:
-			w.refusal = nil
-			_, err = t.Exec(ctx, "RELEASE SAVEPOINT late")
-			return void, err
-		case errors.Is(err, errNotInOrder) && w.refusal != nil:
-		case errors.Is(err, errNotInOrder), classify(err) == sink.ErrRejected:
-			if w.refusal == nil {
-				w.refusal = err
-			}
-		default:
-			return 0, err
-		}
-		c.apply.stage.back(held)
-		if _, err := t.Exec(ctx, "ROLLBACK TO SAVEPOINT late; RELEASE SAVEPOINT late"); err != nil {
-			return 0, err
-		}
-		if w.run || w.removes || !byOrder(w.refusal) || foreign(w.refusal) {
-			break
-		}
-	}
-	return 0, nil
-}
-
-// carry writes the changes of one work.
-func (c *committer) carry(ctx context.Context, t *transaction, w *lateWork, how order) (void int, err error) {
-	a := &c.apply
-	if w.run {
-		return a.inOrder(ctx, t, w.tg, w.changes, w.how)
-	}
-	a.void = 0
-	if how == afresh {
-		if w.st.sql != w.tg.upsert.sql {
-			return 0, errNotInOrder // columns that were not sent have nothing to be kept from
-		}
-		if err := w.tg.comesAfresh(ctx, t); err != nil {
-			return 0, err
-		}
-		if err := a.run(ctx, t, w.tg, w.tg.takeOut, w.changes); err != nil {
-			return 0, err
-		}
-	}
-	err = a.run(ctx, t, w.tg, w.st, w.changes)
-	return a.void, err
 }

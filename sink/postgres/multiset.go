@@ -114,11 +114,11 @@ var noEquality = [...]uint32{pgtype.JSONOID, pgtype.XMLOID}
 // unequal says why rows cannot be found again by the value of a column.
 func (c *pgColumn) unequal() string {
 	t := &c.typ
-	if t.elem != nil {
+	for t.elem != nil {
 		t = t.elem
 	}
 	switch {
-	case slices.Contains(noEquality[:], t.oid):
+	case slices.Contains(noEquality[:], t.oid), c.typ.unequal():
 		return fmt.Sprintf("has type %s, whose values the server cannot compare, so rows of a table without a key cannot be taken away by it: make the column jsonb or text", c.typ.shown)
 	case t.kind == 'c', t.hstore:
 		return fmt.Sprintf("has type %s, by which rows of a table without a key are not looked for: make the column jsonb", c.typ.shown)

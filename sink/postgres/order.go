@@ -22,9 +22,11 @@ const (
 	// afresh takes the rows out before it writes them: two rows that swap their unique values, which no order of single changes can do.
 	// Only for tables in which a row that is put there anew is the same row: see replaceable.
 	afresh
+	// parked moves rows to values that no row has before it writes them: the same for all other tables. See parking.
+	parked
 )
 
-func (o order) String() string { return [...]string{"bulk", "exact", "afresh"}[o] }
+func (o order) String() string { return [...]string{"bulk", "exact", "afresh", "parked"}[o] }
 
 // inOrder writes changes as batch does, in the given order.
 func (a *applier) inOrder(ctx context.Context, t *transaction, tg *target, changes []changelog.Change, how order) (superseded int, err error) {
@@ -35,8 +37,11 @@ func (a *applier) inOrder(ctx context.Context, t *transaction, tg *target, chang
 		return 0, errNotInOrder
 	}
 	a.void = 0
-	if how == exact {
+	switch how {
+	case exact:
 		return a.exactly(ctx, t, tg, changes)
+	case parked:
+		return a.parked(ctx, t, tg, changes)
 	}
 	return a.afresh(ctx, t, tg, changes)
 }

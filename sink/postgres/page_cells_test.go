@@ -99,11 +99,13 @@ func cellOfPage(pg string) string {
 	switch base, _, _ := strings.Cut(pg, "("); {
 	case strings.HasSuffix(pg, "]"):
 		return "array"
-	case pg == "mood":
+	case pg == "codes" || pg == "moods":
+		return "array"
+	case pg == "mood" || pg == "glad":
 		return "enum"
 	case pg == "words":
 		return "text"
-	case pg == "point2" || pg == "place" || pg == "chart":
+	case pg == "point2" || pg == "point3" || pg == "kit" || pg == "place" || pg == "chart":
 		return "composite"
 	default:
 		return base

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flinksink/flinksink/sink"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,7 +29,7 @@ func raised(err error) bool {
 }
 
 // again is asked when a batch failed with refusal, and all that was written before it is still held. It looks for a way to write it after all: the
-// same again after a deadlock; the order of the topic, then rows taken out first, where the order of rows can be the reason; and where what comes later
+// same again after a deadlock; the order of the topic, then rows taken out first, or moved out of one another's way, where the order of rows can be the reason; and where what comes later
 // in the checkpoint may undo the reason (a row that it refers to, a unique value that another row has still), at its end. nil: the batch is taken.
 //
 // Else it returns the refusal, or what came between. Only then is a change called rejected.
@@ -42,8 +43,11 @@ func (c *committer) again(ctx context.Context, b taken, refusal error) error {
 	if err == nil || !byOrder(err) {
 		return err
 	}
-	refusals := []error{err}
-	for _, b.order = range []order{exact, afresh} {
+	refusals, hopeless := []error{err}, false
+	for _, b.order = range []order{exact, afresh, parked} {
+		if b.order == parked && (hopeless || !slices.ContainsFunc(refusals, occupied)) {
+			break
+		}
 		if err := c.restart(ctx); err != nil {
 			return err
 		}
@@ -54,6 +58,7 @@ func (c *committer) again(ctx context.Context, b taken, refusal error) error {
 		case errors.Is(err, errNotInOrder):
 		case byOrder(err):
 			refusals = append(refusals, err)
+			hopeless = b.order == afresh && occupied(err) // by a row that stays
 		case victim(err), classify(err) != sink.ErrRejected:
 			return err
 		}

@@ -114,24 +114,18 @@ func (o *Options) checkShape(bad func(error)) {
 		bad(errors.New("Options.SoftDelete.Live and Deleted are the same: nobody could tell rows apart by it"))
 	}
 	if o.IgnoreDeletes && sd.Column != "" {
-		bad(errors.New("Options.IgnoreDeletes and SoftDelete contradict each other: the one leaves deleted rows alone, the other marks them; drop one"))
+		bad(errors.New("Options.IgnoreDeletes and Options.SoftDelete contradict each other: the one leaves deleted rows alone, the other marks them; drop one"))
 	}
 	if len(o.Swap.Group) == 0 && (o.Swap.Run != "" || o.Swap.Last != "") {
 		bad(errors.New("Options.Swap has no Group: name the columns whose values name a group"))
 	}
 	if len(o.Swap.Group) > 0 {
-		if o.Mode == Staged {
-			bad(errors.New("Options.Swap cannot be used in mode Staged, which carries rows out only when they are decided, while a group is looked at as it fills: use InTransaction or Prepared"))
-		}
-		if o.Evolve {
-			bad(errors.New("Options.Swap keeps rows in a table with the columns of the target, which Evolve does not alter: drop one"))
-		}
 		for _, other := range []struct {
 			name string
 			set  bool
 		}{{"AppendOnce", o.AppendOnce}, {"SoftDelete", sd.Column != ""}, {"SkipUnchanged", o.SkipUnchanged}, {"Version", o.Version != ""}} {
 			if other.set {
-				bad(fmt.Errorf("Options.Swap replaces rows without looking at them, and %s looks at them: drop one", other.name))
+				bad(fmt.Errorf("Options.Swap replaces rows without looking at them, and Options.%s looks at them: drop one", other.name))
 			}
 		}
 	}
@@ -141,7 +135,7 @@ func (o *Options) checkShape(bad func(error)) {
 			set  bool
 		}{{"SoftDelete", sd.Column != ""}, {"SkipUnchanged", o.SkipUnchanged}, {"Version", o.Version != ""}} {
 			if other.set {
-				bad(fmt.Errorf("Options.AppendOnce is for tables without a key, and %s for tables with one: drop one", other.name))
+				bad(fmt.Errorf("Options.AppendOnce is for tables without a key, and Options.%s for tables with one: drop one", other.name))
 			}
 		}
 		o.Audit = o.Audit.ordered()

@@ -450,3 +450,20 @@ func TestShapes_ExactOrder(t *testing.T) {
 	w.wantSuperseded(2)
 	wantRows(t, e.all("SELECT * FROM kv"), "(4,e,2,f,5)", "(5,f,2,f,4)", "(6,g,7,f,1)", "(8,h,2,t,3)", "(9,never,3,t,6)")
 }
+
+// A change that lacks a column comes in one batch behind one that the table is ahead of: what it lacks is taken from the table, and not from the older change. Likewise with parts of other columns.
+func TestVersion_PartBehindOlder(t *testing.T) {
+	everyMode(t, func(t *testing.T, e *env, o *postgres.Options) {
+		e.exec("CREATE TABLE kv (k bigint PRIMARY KEY, a text, b text, ver bigint); INSERT INTO kv VALUES (1, 'newer', 'newer', 5), (2, 'newer', 'newer', 5), (3, 'newer', 'newer', 5)")
+		o.Version, o.IgnoreDeletes = "ver", true
+		w := e.writer(e.pool(nil), o, table(t, "kv", upsert, "k", "k BIGINT NOT NULL", "a STRING", "b STRING", "ver BIGINT"))
+		old := changelog.UnchangedValue()
+		w.put(w.change(changelog.UpdateAfter, num(1), str("older"), str("older"), num(4)), w.change(changelog.UpdateAfter, num(1), old, str("last"), num(6)),
+			w.change(changelog.UpdateAfter, num(2), str("older"), old, num(4)), w.change(changelog.UpdateAfter, num(2), old, str("last"), num(6)),
+			w.change(changelog.UpdateAfter, num(3), str("older"), str("older"), num(4)), w.change(changelog.UpdateAfter, num(3), old, str("first"), num(6)),
+			w.change(changelog.UpdateAfter, num(3), old, str("last"), num(7)), w.change(changelog.UpdateAfter, num(3), str("and this"), old, num(8)),
+			w.change(changelog.Insert, num(4), str("new"), str("new"), num(1)), w.change(changelog.UpdateAfter, num(4), old, str("last"), num(2)))
+		wantRows(t, e.all("SELECT * FROM kv"), "(1,newer,last,6)", "(2,newer,last,6)", `(3,"and this",last,8)`, "(4,new,last,2)")
+		w.wantSuperseded(4)
+	})
+}

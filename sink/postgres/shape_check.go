@@ -68,7 +68,7 @@ func (s *Sink) checkTableShape(t *changelog.Table, bad func(format string, a ...
 	}
 	if s.removes(t) {
 		// With the row its version would be gone, and an older change of another bridge would put the row back.
-		bad("Options.Version cannot guard the deletes of table %q (mode %s): a row that is gone has no version, so an older change would bring it back: set Options.SoftDelete, or IgnoreDeletes", t.Name, t.Mode)
+		bad("Options.Version cannot guard the deletes of table %q (mode %s): a row that is gone has no version, so an older change would bring it back: set Options.SoftDelete, or Options.IgnoreDeletes", t.Name, t.Mode)
 	}
 }
 

@@ -37,7 +37,6 @@ func TestNew_Shapes(t *testing.T) {
 		{postgres.Options{AppendOnce: true, Audit: postgres.AuditColumns{Time: "flinksink_topic"}}, "both name"},
 		{postgres.Options{Swap: postgres.Swap{Run: "r"}}, "Swap has no Group"},
 		{postgres.Options{Swap: postgres.Swap{Group: []string{"g"}}, Version: "v"}, "drop one"},
-		{postgres.Options{Swap: postgres.Swap{Group: []string{"g"}}, Mode: postgres.Staged}, "mode Staged"},
 	} {
 		_, err := postgres.New(pool, "", &tc.o)
 		wantConfig(t, err, tc.want)
@@ -81,7 +80,7 @@ func TestCheck_Shapes(t *testing.T) {
 		{"version is the key", columns, upsert, "k", func(o *postgres.Options) { o.Version, o.IgnoreDeletes = "k", true }, "part of the key"},
 		{"version is a text", columns, upsert, "k", func(o *postgres.Options) { o.Version, o.IgnoreDeletes = "s", true }, "have to be integers"},
 		{"version is cut off", columns, upsert, "k", func(o *postgres.Options) { o.Version, o.IgnoreDeletes, o.TruncateNanos = "t9", true, true }, "with all of their digits"},
-		{"version and deletes", columns, upsert, "k", func(o *postgres.Options) { o.Version = "n" }, "set Options.SoftDelete, or IgnoreDeletes"},
+		{"version and deletes", columns, upsert, "k", func(o *postgres.Options) { o.Version = "n" }, "set Options.SoftDelete, or Options.IgnoreDeletes"},
 		{"audit of another type", columns + ", off int", upsert, "k", func(o *postgres.Options) { o.Audit.Offset = "off" }, "Options.Audit.Offset"},
 		{"audit is missing", columns, upsert, "k", func(o *postgres.Options) { o.Audit.Time = "at" }, `ADD COLUMN "at" timestamp(6) with time zone`},
 		{"swap and deletes", columns, upsert, "k", func(o *postgres.Options) { o.Swap.Group = []string{"k"} }, "set Options.IgnoreDeletes"},

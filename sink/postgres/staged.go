@@ -62,6 +62,8 @@ type stagedStatement struct {
 	Keys    []int    `json:"keys,omitempty"`
 	Takes   int      `json:"takes,omitempty"` // how many rows it takes away; see takeOne
 	Letters bool     `json:"letters,omitempty"`
+	Parks   bool     `json:"parks,omitempty"`   // it returns the rows that it moved; see parking
+	Written string   `json:"written,omitempty"` // no statement: the table in which no row may still be where one moved it
 }
 
 // stageBytes is how much waits in memory before it goes to the table; a rehearsal holds more, so that it need not be done twice.
@@ -140,6 +142,7 @@ func (s *stage) chunk(a *applier, tg *target, st statement, rows int) chunk {
 	if st.takes {
 		c.statement.Takes = rows
 	}
+	c.statement.Parks = st.parks != nil
 	if st.copy != "" && rows >= copyRows {
 		c.statement.Copy, c.statement.Rows = st.copy, rows
 	}
@@ -239,7 +242,9 @@ func (s *stage) end(ctx context.Context) error {
 		if _, err := s.t.Exec(ctx, "SET CONSTRAINTS ALL DEFERRED"); err != nil {
 			return err
 		}
-		if err := s.rehearse(ctx); err != nil {
+		if err := s.rehearse(ctx); errors.Is(err, errMergeMissing) || errors.Is(err, errMergeMoved) {
+			return &sink.Error{Class: sink.ErrRejected, Err: err} // by rows that smaller checkpoints will name
+		} else if err != nil {
 			return err
 		}
 		if _, err := s.t.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {

@@ -9,8 +9,8 @@ import (
 // accepts reports whether there is nothing about a statement that the server could refuse, so that it need not be tried out. It is careful: what it
 // does not know it takes for something.
 func (s *stage) accepts(ctx context.Context, tg *target, st statement) (bool, error) {
-	if st.takes || st.missing != "" || st.counts || st.then != "" || st.ignores {
-		return false, nil // a refusal, or a count, that depends on the rows that are there
+	if tg.swap != nil || st.takes || st.missing != "" || st.counts || st.then != "" || st.ignores {
+		return false, nil // rows that are looked at as they come, or a refusal, or a count, that depends on the rows that are there
 	}
 	if st.sql != tg.upsert.sql && st.sql != tg.insert.sql && st.sql != tg.remove.sql {
 		return false, nil

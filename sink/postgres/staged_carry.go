@@ -10,6 +10,7 @@ import (
 type merger struct {
 	fresh map[string]*freshness // where COPY went well; nil: it is not tried
 	kept  *kept                 // the checkpoint, if it is at hand
+	moved parking               // rows that have to be written yet
 	cast  bool                  // rows go by statements, which cast values to the types that columns have now
 }
 
@@ -32,6 +33,16 @@ func (m *merger) some(ctx context.Context, s *Sink, t *transaction, p prepared, 
 	switch {
 	case first.statement.Letters:
 		return 1, s.playLetters(ctx, t, p.writer, p.cp, first)
+	case first.statement.Parks:
+		r := conn.ExecParams(ctx, first.statement.SQL, first.params, first.statement.OIDs, binaryFormat(), nil).Read()
+		m.moved.moved(r)
+		return 1, r.Err
+	case first.statement.Written != "":
+		left, err := m.moved.left(ctx, t, first.statement.Written)
+		if err == nil && left {
+			err = errMergeMoved
+		}
+		return 1, err
 	case !first.simple():
 		return 1, first.run(ctx, t)
 	}
@@ -45,7 +56,7 @@ func (m *merger) some(ctx context.Context, s *Sink, t *transaction, p prepared, 
 
 // simple reports whether a chunk is a statement of whose answer nothing matters but whether it is an error.
 func (c *chunk) simple() bool {
-	return !c.statement.Letters && c.statement.Missing == "" && c.statement.Takes == 0 && c.statement.SQL != "" && c.statement.Then == ""
+	return !c.statement.Letters && c.statement.Missing == "" && c.statement.Takes == 0 && !c.statement.Parks && c.statement.SQL != "" && c.statement.Then == ""
 }
 
 // runAll sends the statements of simple chunks one behind the other, and waits for the last, as applier.upsertAll does.

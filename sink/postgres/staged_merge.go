@@ -160,6 +160,7 @@ func (c *chunk) whole() bool {
 
 var (
 	errMergedAlready = errors.New("it is merged")
+	errMergeMoved    = errors.New("rows that gave up a unique value for another one are kept from being written, by a trigger")
 	errRefused       = errors.New("the table refuses it")
 )
 
@@ -193,7 +194,7 @@ func (s *Sink) merge(ctx context.Context, p prepared, m *merger) error {
 		return nil
 	case errors.Is(err, errMergeTaken):
 		return &sink.Error{Class: sink.ErrTransient, Err: err}
-	case errors.Is(err, errMergeMissing), errors.Is(err, errAltered), classify(err) == sink.ErrRejected, unfitting(err):
+	case errors.Is(err, errMergeMissing), errors.Is(err, errMergeMoved), errors.Is(err, errAltered), classify(err) == sink.ErrRejected, unfitting(err):
 		return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("%w: rows of checkpoint %d.%d, which is decided and was accepted when it was prepared, are refused now (%w): "+
 			"somebody else changed the table since. The checkpoint waits: take away what is in its way, and it goes through by itself, or let it go with 'flinksink settle --yes --accept-lost'",
 			errRefused, p.gen, p.cp, tell(err))}
@@ -228,6 +229,7 @@ func (s *Sink) mergeIn(ctx context.Context, t *transaction, p prepared, m *merge
 		return p.lost(fmt.Sprintf("it was aborted, or its generation is not in table %s any more", s.store.fence))
 	}
 	var head stagedHead
+	m.moved = parking{}
 	if m.kept != nil && !p.Hook {
 		head, err = m.kept.head, m.carry(ctx, s, t, p, m.kept.chunks)
 	} else {

@@ -22,7 +22,8 @@ import (
 // Nor does a changelog say so. So the source has to: the rows of one writing of a group, a run, come one after the other in one partition, and a run
 // ends with the first row of another group or of another Run, or with its Last row. Until then its rows wait in a table of the sink's own, in the
 // transactions of their checkpoints, whatever becomes of the process; the end of the run moves them into the target, in the transaction that
-// takes all other rows of the group away. Where the cuts fall makes no difference to what readers see.
+// takes all other rows of the group away. Where the cuts fall makes no difference to what readers see. In mode Staged both is of the transactions of their merges. A column that
+// Options.Evolve adds is added to the waiting table too, where rows that wait have NULL in it.
 //
 // So without Last the newest run of each partition waits for the next one. All rows of a group have to be in one partition: the topic has one
 // partition, or its records are keyed by the columns of Group alone. A position that is set by hand has to be the beginning of a run. A row that
@@ -264,11 +265,14 @@ func (a *applier) swapping(ctx context.Context, t *transaction, tg *target, chan
 func (a *applier) waits(ctx context.Context, t *transaction, tg *target, c *changelog.Change) (run string, err error) {
 	into := tg.swap.into.SQL()
 	where := fmt.Sprintf(" FROM %s WHERE %s = $1 AND %s = $2 AND %s = $3", into, waitBridge, waitTopic, waitPartition)
-	if _, err := t.Exec(ctx, "DELETE"+where+" AND "+waitOffset+" >= $4", a.stamp.bridge, c.Topic, c.Partition.Partition, c.Offset); err != nil {
+	if err := a.merged(ctx, t); err != nil {
+		return "", err
+	}
+	if err := a.carryOut(ctx, t, tg, "DELETE"+where+" AND "+waitOffset+" >= $4", c.Partition, c.Offset); err != nil {
 		return "", err
 	}
 	var b []byte
-	err = t.QueryRow(ctx, "SELECT "+waitRun+where+fmt.Sprintf(" ORDER BY %s DESC, %s DESC LIMIT 1", waitOffset, waitIndex), a.stamp.bridge, c.Topic, c.Partition.Partition).Scan(&b)
+	err = t.QueryRow(ctx, "SELECT "+waitRun+where+fmt.Sprintf(" AND %s < $4 ORDER BY %[1]s DESC, %s DESC LIMIT 1", waitOffset, waitIndex), a.stamp.bridge, c.Topic, c.Partition.Partition, c.Offset).Scan(&b)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}
@@ -317,7 +321,7 @@ func (a *applier) swapIn(ctx context.Context, t *transaction, tg *target, p chan
 		put,
 		"DELETE FROM " + into + " AS w" + where,
 	} {
-		if _, err := t.Exec(ctx, sql, a.stamp.bridge, p.Topic, p.Partition); err != nil {
+		if err := a.carryOut(ctx, t, tg, sql, p); err != nil {
 			if classify(err) == sink.ErrRejected {
 				return configf("Options.Swap: the rows of a group were accepted one by one, and are refused together by what the table demands (%w): correct the rows or the table", tell(err))
 			}

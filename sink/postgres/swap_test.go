@@ -93,7 +93,7 @@ func TestSwap(t *testing.T) {
 			}
 			p := e.pool(nil)
 			for seed := range uint64(3) {
-				o.Mode = postgres.Mode(seed % 2) // there is no Swap in mode Staged
+				o.Mode = postgres.Mode(seed) // each once
 				r := rand.New(rand.NewPCG(seed, 5))
 				all := runs(r, 30)
 				e.exec("DROP TABLE IF EXISTS days; DROP SCHEMA IF EXISTS " + e.own + " CASCADE")
@@ -190,6 +190,92 @@ func TestSwap_Partitions(t *testing.T) {
 	other = w.change(changelog.Insert, str("a"), num(1))
 	other.Partition.Partition = 1
 	wantConfig(t, w.write(other), "keyed by more than the columns of Swap.Group")
+}
+
+// A column that the table lacks is added to the waiting table with it, in every mode, while rows wait, and they have NULL in it as the rows before them; a group that is not whole yet
+// comes together of both.
+func TestSwap_Evolve(t *testing.T) {
+	everyMode(t, func(t *testing.T, e *env, o *postgres.Options) {
+		o.CreateTable, o.Evolve = true, true
+		o.Swap.Group = []string{"day"}
+		p := e.pool(nil)
+		w := e.writer(p, o, table(t, "days", appnd, "", "day STRING", "v STRING"))
+		w.put(w.change(changelog.Insert, str("a"), str("1")), w.change(changelog.Insert, str("b"), str("2")))
+		wide := table(t, "days", appnd, "", "day STRING", "v STRING", "n DECIMAL(10, 2)")
+		again := e.writer(p, o, wide)
+		again.at, again.from = w.at, w.at
+		if err := again.write(again.change(changelog.Insert, str("b"), str("3"), dec("0.50", 10, 2))); err != nil {
+			t.Fatal(err)
+		}
+		again.c.Discard(t.Context())
+		again.acquire()
+		again.at = w.at
+		again.put(again.change(changelog.Insert, str("b"), str("3"), dec("0.50", 10, 2)))
+		wantRows(t, e.all("SELECT * FROM days"), "(a,1,)")
+		again.put(again.change(changelog.Insert, str("c"), str("4"), null), again.change(changelog.Insert, str("a"), str("5"), dec("1.00", 10, 2)))
+		wantRows(t, e.all("SELECT * FROM days"), "(a,1,)", "(b,2,)", "(b,3,0.50)", "(c,4,)")
+		again.put(again.change(changelog.Insert, str("d"), str("6"), null))
+		wantRows(t, e.all("SELECT * FROM days"), "(a,5,1.00)", "(b,2,)", "(b,3,0.50)", "(c,4,)")
+	})
+}
+
+// Staged rows are neither in the table nor waiting before their checkpoint is committed: one that is given up leaves nothing, a merge that is done twice does nothing more, and a
+// successor settles what is decided before it asks what waits. So it is where the rows are too many to be rehearsed as they come.
+func TestSwap_Staged(t *testing.T) {
+	for _, many := range []int{1, 120_000} {
+		e := newEnv(t)
+		tb := table(t, "days", appnd, "", "day STRING", "v STRING")
+		w := e.swapping(tb, func(o *postgres.Options) { o.Mode = postgres.Staged })
+		pad := strings.Repeat("x", 200)
+		row := func(day, v string) changelog.Change { return w.change(changelog.Insert, str(day), str(v)) }
+		of := func(day string) (out []changelog.Change) {
+			for range many {
+				out = append(out, row(day, pad))
+			}
+			return out
+		}
+		decide := func(changes ...changelog.Change) {
+			t.Helper()
+			if err := w.write(changes...); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.prepare(); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.save(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		count := func(want ...string) {
+			t.Helper()
+			wantRows(t, e.all("SELECT day, count(*) FROM days GROUP BY day"), want...)
+		}
+		decide(of("a")...)
+		if err := w.c.Commit(w.ctx, w.receipt); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.write(row("b", "given up")); err != nil {
+			t.Fatal(err)
+		}
+		w.c.Discard(t.Context())
+		w.at--
+		decide(append(of("a"), row("b", "1"))...)
+		if err := w.write(row("c", "too early")); sink.ClassOf(err) != sink.ErrTransient {
+			t.Fatalf("a checkpoint began before the one before it was committed: %v", err)
+		}
+		w.at--
+		count()
+		w.acquire() // settles it
+		count(fmt.Sprintf("(a,%d)", 2*many))
+		if err := w.c.Commit(w.ctx, w.receipt); err != nil {
+			t.Fatal(err)
+		}
+		decide(row("b", "2"), row("a", "new"), row("b", "new"))
+		if err := w.c.Commit(w.ctx, w.receipt); err != nil {
+			t.Fatal(err)
+		}
+		count("(a,1)", "(b,2)")
+	}
 }
 
 // The waiting table follows the target while nothing waits in it, and says so otherwise.

@@ -65,6 +65,7 @@ type statement struct {
 	parts   bool     // it may be run over a part of the rows after the other; see upsertAll
 	merge   *merging // the same by way of a temporary table, nil where there is none
 	copy    string   // COPY for rows of which none is there, "" where there is none that does the same
+	parks   *parking // it returns the rows that it moved
 	missing string   // a query with the parameters of the key columns alone, for the rows that are not in the table; "" when that is no mistake
 }
 
@@ -121,6 +122,9 @@ func (tg *target) prepare(rules, temporary bool) {
 		tg.remove = tg.takeOut
 	}
 }
+
+// isRemove reports whether a statement is what deletes do.
+func (tg *target) isRemove(st statement) bool { return tg.remove.sql != "" && st.sql == tg.remove.sql }
 
 func (tg *target) statement(columns []int, sql string) statement {
 	s := statement{sql: sql, columns: columns}

@@ -19,6 +19,9 @@ type pgType struct {
 	elem   *pgType
 	fields []pgColumn // attributes of a composite type
 
+	domain  bool // it is a domain, over the type of oid
+	refuses bool // of elements: their domain refuses NULL
+
 	relation uint32 // that holds them in the catalogue
 }
 
@@ -208,8 +211,14 @@ func fitString(to *pgType, r rule) (binder, error) {
 	if r.key && to.citext {
 		return binder{}, fmt.Errorf("type %s cannot hold a key, since it takes different texts for equal: make the column text", to.shown)
 	}
+	if r.key && to.unequal() {
+		return binder{}, fmt.Errorf("type %s cannot hold a key, since Postgres has no = for domains over an enum: make the column text, or of the enum itself", to.shown)
+	}
 	return binder{pgtype.TextArrayOID, pgtype.TextOID, "::" + to.name, putString(0)}, nil
 }
+
+// unequal reports whether = does not find its way to the type: that of enums is polymorphic, and takes no domain for one.
+func (t *pgType) unequal() bool { return t.domain && t.kind == 'e' }
 
 // keepsText lists the types beyond text that a text may go into by the type's own input function: each stands for the text that was sent, or
 // refuses it. It is a list and not a rule, since neither the category nor the kind of a type tells this: "char" and name cut a text off
