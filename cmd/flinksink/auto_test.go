@@ -18,7 +18,7 @@ func TestRun_ModeOfPostgres(t *testing.T) {
 	if n := s.one(t, "SELECT count(*) FROM people"); n != 1 {
 		t.Errorf("%d rows", n)
 	}
-	if got := command(t, s.run("--until-end", "--store", store, "--mode", "in-transaction")...); got.status != exitConfig || !strings.Contains(got.errs, "one such sink and no other store") {
+	if got := command(t, s.run("--until-end", "--store", store, "--mode", "in-transaction")...); got.status != exitConfig || !strings.Contains(got.errs, "--store names what is to decide instead") {
 		t.Errorf("a mode that cannot be: %+v", got)
 	}
 	// Its positions are in the file: without it the rows would come again.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,16 +25,23 @@ const (
 // awsFile is what one of them holds.
 type awsFile struct {
 	path  string
+	by    string                     // the variable that names it, "" where it is where AWS's tools look by themselves
+	there bool                       // else nothing else is known of it
 	wrong string                     // the first thing; "": nothing
 	text  bool                       // it could be read, and wrong is about a line
 	keys  map[string]map[string]bool // names of settings, by profile
 }
 
-// awsFiles looks at both files, and says what keeps the profile that is asked for from having keys, "" where nothing is seen.
-func (c *call) awsFiles() string {
-	profile := cmp.Or(os.Getenv("AWS_PROFILE"), os.Getenv("AWS_DEFAULT_PROFILE"), "default")
-	keys := c.awsFile(cmp.Or(os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), awsconfig.DefaultSharedCredentialsFilename()), "")
-	settings := c.awsFile(cmp.Or(os.Getenv("AWS_CONFIG_FILE"), awsconfig.DefaultSharedConfigFilename()), "profile ")
+// awsFiles looks at both files, and says what keeps the profile that is asked for from having keys, "" where nothing is seen; and where it looked.
+func (c *call) awsFiles() (seen, places string) {
+	profile, by := "default", ""
+	for _, name := range []string{"AWS_DEFAULT_PROFILE", "AWS_PROFILE"} {
+		if set := os.Getenv(name); set != "" {
+			profile, by = set, name
+		}
+	}
+	keys := c.awsFile("AWS_SHARED_CREDENTIALS_FILE", awsconfig.DefaultSharedCredentialsFilename(), "")
+	settings := c.awsFile("AWS_CONFIG_FILE", awsconfig.DefaultSharedConfigFilename(), "profile ")
 	var out []string
 	if keys.wrong != "" {
 		out = append(out, keys.say("[PROFILE]", awsKey+" = ... and "+awsSecret+" = ..."))
@@ -50,19 +56,44 @@ func (c *call) awsFiles() string {
 		if has[awsSecret] {
 			lacks = awsKey
 		}
-		out = append(out, fmt.Sprintf("%s: profile %s lacks %s: add it", keys.path, profile, lacks))
-	case has == nil && !settings.gives(profile) && len(keys.keys) > 0 && len(out) == 0:
-		out = append(out, fmt.Sprintf("%s has no profile %s, whose keys nothing else gives: it has %s: set AWS_PROFILE to one of them, or add it", keys.path, profile, strings.Join(slices.Sorted(maps.Keys(keys.keys)), ", ")))
+		out = append(out, fmt.Sprintf("%s: profile %s lacks %s: add it", keys.name(), profile, lacks))
+	case len(out) > 0 || has != nil || settings.gives(profile):
+	case by != "" && settings.keys[profile] == nil:
+		all := maps.Clone(keys.keys)
+		maps.Copy(all, settings.keys)
+		cure := "they have none"
+		if len(all) > 0 {
+			cure = "they have " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+		}
+		out = append(out, fmt.Sprintf("%s names the profile %s, which is neither in %s nor in %s: %s: correct the name, or add it", by, profile, keys.name(), settings.name(), cure))
+	case len(keys.keys) > 0:
+		out = append(out, fmt.Sprintf("%s has no profile %s, whose keys nothing else gives: it has %s: set AWS_PROFILE to one of them, or add it", keys.name(), profile, strings.Join(slices.Sorted(maps.Keys(keys.keys)), ", ")))
 	}
-	return strings.Join(out, "; ")
+	return strings.Join(out, "; "), keys.place() + ", in " + settings.place()
+}
+
+// name is the file, with what names it.
+func (f *awsFile) name() string {
+	if f.by != "" {
+		return f.by + "=" + f.path
+	}
+	return f.path
+}
+
+// place is the name of the file, and whether it is there.
+func (f *awsFile) place() string {
+	if !f.there {
+		return f.name() + " (which is not there)"
+	}
+	return f.name()
 }
 
 // say is what is wrong, with the cure.
 func (f *awsFile) say(section, setting string) string {
 	if !f.text {
-		return fmt.Sprintf("%s: %s: correct it, or name another file (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE)", f.path, f.wrong)
+		return fmt.Sprintf("%s: %s: correct it, or name another file (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE)", f.name(), f.wrong)
 	}
-	return fmt.Sprintf("%s: %s: write %s on a line, and below it %s, a line each", f.path, f.wrong, section, setting)
+	return fmt.Sprintf("%s: %s: write %s on a line, and below it %s, a line each", f.name(), f.wrong, section, setting)
 }
 
 // gives reports whether a profile says where its keys come from.
@@ -75,13 +106,20 @@ func (f *awsFile) gives(profile string) bool {
 	return false
 }
 
-// awsFile reads one file, of sections whose names begin with prefix, but for the default one. What it holds of secrets is kept out of every output.
-func (c *call) awsFile(path, prefix string) (f awsFile) {
-	f = awsFile{path: path, keys: make(map[string]map[string]bool)}
-	text, err := readSome(path, mostAWSFile)
+// awsFile reads one file, that of a variable or else that of AWS's tools, of sections whose names begin with prefix, but for the default one. What it holds of secrets is kept out of
+// every output.
+func (c *call) awsFile(variable, usual, prefix string) (f awsFile) {
+	f = awsFile{path: usual, there: true, keys: make(map[string]map[string]bool)}
+	if path := os.Getenv(variable); path != "" {
+		f.path, f.by = path, variable
+	}
+	text, err := readSome(f.path, mostAWSFile)
 	var perr *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if f.there = false; f.by != "" {
+			f.wrong = "there is no such file"
+		}
 		return f
 	case errors.As(err, &perr):
 		f.wrong = "it cannot be read: " + perr.Err.Error()
@@ -100,7 +138,7 @@ func (c *call) awsFile(path, prefix string) (f awsFile) {
 	}
 	f.text = true
 	section, setting := map[string]bool(nil), false // setting: lines that are set in may go on with it
-	for i, line := range strings.Split(strings.TrimPrefix(string(text), "\uFEFF"), "\n") {
+	for i, line := range strings.Split(strings.TrimPrefix(string(text), mark), "\n") {
 		line = strings.TrimRight(line, " \t\r")
 		bare := strings.TrimLeft(line, " \t")
 		switch name, value, isSetting := strings.Cut(bare, "="); {
@@ -133,6 +171,10 @@ func (c *call) awsFile(path, prefix string) (f awsFile) {
 				c.secret(strings.TrimSpace(value))
 			}
 		}
+	}
+	if bytes.HasPrefix(text, []byte(mark)) {
+		f.text, f.wrong = false, "it begins with a byte order mark (BOM), behind which AWS's tools do not see its first line: save it as UTF-8 without one"
+		clear(f.keys)
 	}
 	return f
 }

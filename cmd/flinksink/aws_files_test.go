@@ -14,7 +14,7 @@ func TestAWS_MalformedFiles(t *testing.T) {
 	for _, c := range []struct{ settings, secrets, want string }{
 		{"", "[default\n" + keys, "credentials: line 1 begins a section, and has no name and ] behind it" + cure},
 		{"", "# mine\n\n" + keys, "credentials: line 3 is in no section: a line with a profile's name in brackets has to come first" + cure},
-		{"", "\uFEFF[]\r\n" + keys, "credentials: line 1 begins a section, and has no name"},
+		{"", "[]\r\n" + keys, "credentials: line 1 begins a section, and has no name"},
 		{"", "[default]\naws_access_key_id a-key\naws_secret_access_key geheim-x\n", "credentials: line 2 is no setting, which is written NAME = VALUE" + cure},
 		{"", "[default]\naws_access_key_id = a-key\naws_secret_access_key\n  geheim-x\n", "credentials: line 3 is no setting"},
 		{"", "{\"AccessKeyId\": \"a-key\", \"SecretAccessKey\": \"geheim-x\"}\n", "credentials: line 1 is in no section"},
@@ -46,5 +46,32 @@ func TestAWS_MalformedFiles(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", path)
 	if _, err := (&call{patience: patience}).bucketClient(t.Context(), "--to", &s3Flags{endpoint: "http://127.0.0.1:1"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A file that is not there, or begins with a mark that AWS's tools take for a part of the first line, and a profile that is nowhere, are told with what named them, and without
+// the SDK's own words.
+func TestAWS_NamedFiles(t *testing.T) {
+	const keys = "[default]\naws_access_key_id = a-key\naws_secret_access_key = geheim-x\n"
+	marked := write(t, "marked", mark+keys)
+	for _, c := range []struct {
+		set  map[string]string
+		want string
+	}{
+		{map[string]string{"AWS_SHARED_CREDENTIALS_FILE": marked}, "--store: AWS_SHARED_CREDENTIALS_FILE=" + marked + ": it begins with a byte order mark (BOM), behind which AWS's tools do not see its first line: save it as UTF-8 without one"},
+		{map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "absent"}, "--store: AWS_SHARED_CREDENTIALS_FILE=absent: there is no such file: correct it"},
+		{map[string]string{"AWS_CONFIG_FILE": "absent"}, "--store: AWS_CONFIG_FILE=absent: there is no such file"},
+		{map[string]string{"AWS_CONFIG_FILE": marked}, "--store: AWS_CONFIG_FILE=" + marked + ": it begins with a byte order mark"},
+		{map[string]string{"AWS_PROFILE": "nobody"}, "--store: AWS_PROFILE names the profile nobody, which is neither in AWS_SHARED_CREDENTIALS_FILE="},
+		{nil, "--store: the keys of the bucket are missing, or cannot be had"},
+	} {
+		ofAWS(t, "", "")
+		for name, v := range c.set {
+			t.Setenv(name, v)
+		}
+		got := offline(t, "positions", "show", "--bridge", "b", "--store", "s3://lake/raw", "--s3-endpoint", "http://127.0.0.1:1")
+		if got.status != exitConfig || !strings.Contains(got.errs, c.want) || strings.Contains(got.errs, "geheim") || strings.Contains(got.errs, "IMDS") || strings.Contains(got.errs, "failed to") {
+			t.Errorf("%v: %+v", c.set, got)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,13 +17,70 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/changelog/ddl"
 )
 
 // client is a Kafka client that remembers why a broker could last not be reached.
 type client struct {
 	*kgo.Client
+	of  origin
 	mu  sync.Mutex
 	err error
+}
+
+// origin is where the addresses of brokers come from.
+type origin struct {
+	flag    string // that names them: --to, --store, --brokers or --ddl
+	address string // what to look at where they do not answer
+	client  string // what sets the client up
+	as      string // the properties of the client: brokers that do not answer it do not answer another one with the same; "": not known
+}
+
+// sourceOf is the origin of the brokers that a table is read from.
+func sourceOf(f *tableFlags, b *brokerFlags, t *ddl.Table) origin {
+	o := origin{flag: "--brokers", address: "--brokers", client: "'properties.*' of the table, or --config", as: propertiesOf(t)}
+	if b.brokers == "" {
+		o.flag, o.address = "--ddl", "'"+bootstrap+"' in "+f.where()+" (or name others by --brokers)"
+	}
+	return o
+}
+
+// targetOf is the origin of brokers that a URL names.
+func targetOf(flag string, t *ddl.Table) origin {
+	return origin{flag, "host and port in " + flag, "--kafka-config, --kafka-properties", propertiesOf(t)}
+}
+
+// check is what to look at where no broker answers.
+func (o origin) check() string {
+	return cmp.Or(o.address, "the address") + ", " + o.security()
+}
+
+// security is what to look at where one refuses.
+func (o origin) security() string {
+	if o.client == "" {
+		return "TLS and SASL"
+	}
+	return "TLS and SASL (" + o.client + ")"
+}
+
+// propertiesOf is what two clients have in common that are set up alike, but for the addresses.
+func propertiesOf(t *ddl.Table) string {
+	var b strings.Builder
+	for _, k := range t.Options.Keys() {
+		if strings.HasPrefix(k, "properties.") && k != bootstrap {
+			fmt.Fprintf(&b, "%q=%q ", k, strings.TrimSpace(t.Options[k]))
+		}
+	}
+	return b.String()
+}
+
+// sourceClient makes a client of the brokers that are read from.
+func (c *call) sourceClient(in bridge.Input, more ...kgo.Opt) (*client, error) {
+	cl, err := newClient(append(slices.Clone(in.Client), more...))
+	if err == nil {
+		cl.of = c.source
+	}
+	return cl, err
 }
 
 func newClient(opts []kgo.Opt) (cl *client, err error) {
@@ -77,7 +135,11 @@ func (c *call) topicsOf(ctx context.Context, cl *client, in bridge.Input) ([]str
 	for _, t := range in.Topics {
 		switch d, ok := details[t]; {
 		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-			errs = append(errs, fmt.Errorf("topic %q does not exist at %s: create it, or correct 'topic' or --brokers", t, cl.seeds()))
+			correct := "'topic' or " + cmp.Or(cl.of.flag, "--brokers")
+			if cl.of.flag == "--to" || cl.of.flag == "--store" { // its URL names both
+				correct = cl.of.flag
+			}
+			errs = append(errs, fmt.Errorf("topic %q does not exist at %s: create it, or correct %s", t, cl.seeds(), correct))
 		case errors.Is(d.Err, kerr.TopicAuthorizationFailed):
 			errs = append(errs, fmt.Errorf("topic %q: this user may not read it: allow DESCRIBE and READ", t))
 		case d.Err != nil:
@@ -90,8 +152,13 @@ func (c *call) topicsOf(ctx context.Context, cl *client, in bridge.Input) ([]str
 	return in.Topics, nil
 }
 
-// ask calls f until it succeeds, for c.patience at most.
+// ask calls f until it succeeds, for c.patience at most. Brokers that did not answer are not asked again.
 func (c *call) ask(ctx context.Context, cl *client, f func(context.Context) error) error {
+	for _, s := range c.silent {
+		if s.is(cl) {
+			return config("no answer from the brokers at %s, which were asked for %s already; check %s", cl.seeds(), s.of.flag, cl.of.check())
+		}
+	}
 	ask, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -108,17 +175,37 @@ func (c *call) ask(ctx context.Context, cl *client, f func(context.Context) erro
 		}
 		var k *kerr.Error
 		if errors.As(err, &k) && !k.Retriable {
-			return config("the brokers at %s refuse: %w; check user, password and rights, TLS and SASL", cl.seeds(), err)
+			return config("the brokers at %s refuse: %w; check user, password and rights, %s", cl.seeds(), err, cl.of.security())
 		}
 		select {
 		case <-time.After(wait):
 		case <-ask.Done():
-			if d := cl.dialed(); d != nil {
+			d := cl.dialed()
+			if d != nil {
 				err = d // the client itself tells only that time is over
 			}
-			return config("no answer from the brokers at %s within %s: %w; check --brokers or 'properties.bootstrap.servers', TLS and SASL", cl.seeds(), c.patience, err)
+			var no *net.OpError
+			c.silent = append(c.silent, silence{cl.sorted(), cl.of, errors.As(d, &no) && no.Op == "dial"})
+			return config("no answer from the brokers at %s within %s: %w; check %s", cl.seeds(), c.patience, err, cl.of.check())
 		}
 	}
+}
+
+// silence is that brokers did not answer in time.
+type silence struct {
+	seeds  string
+	of     origin
+	nobody bool // no connection came about, whatever the client would have said
+}
+
+// is reports whether a client would ask the same brokers in the same way.
+func (s silence) is(cl *client) bool {
+	return cl.of.flag != "" && s.of.flag != "" && s.seeds == cl.sorted() && (s.nobody || s.of.as == cl.of.as)
+}
+
+func (cl *client) sorted() string {
+	s, _ := cl.OptValue(kgo.SeedBrokers).([]string)
+	return strings.Join(slices.Sorted(slices.Values(s)), ",")
 }
 
 // seeds names the brokers that the client begins with.

@@ -14,7 +14,6 @@ import (
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/sink"
-	"github.com/flinksink/flinksink/sink/postgres"
 )
 
 // checkFlags are those of flinksink check.
@@ -47,7 +46,7 @@ the bridge.`,
 		Example: `  flinksink check --bridge orders --ddl orders.sql --to postgres://app@db:5432/shop
   flinksink check --bridge orders --ddl orders.sql --to postgres://app@db/shop --into sales.orders --create-table \
     --brokers kafka:9093 --config security.protocol=SSL`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	cmd.Flags().StringVar(&f.bridge, "bridge", "", "durable `NAME` of the bridge (required)")
 	cmd.MarkFlagRequired("bridge")
@@ -110,45 +109,45 @@ type subject struct {
 	group  string
 	topics map[string]topicState // nil: the brokers did not tell
 
+	answered bool // the brokers did
+
 	scattered, missed bool // what --unordered and --allow-missed-deletes accept is so
 }
 
 func (c *call) doCheck(cmd *cobra.Command, f *checkFlags) error {
+	var name error
 	if f.bridge == "" {
-		return usage(errors.New("--bridge is empty: give the bridge a name"))
+		name = usage(errors.New("--bridge is empty: give the bridge a name"))
 	}
-	if err := f.pace.check(); err != nil {
-		return err
-	}
-	onData, err := f.data.policy()
-	if err != nil {
+	onData, data := f.data.policy()
+	ts, wrong := c.targets(cmd, &f.target)
+	if err := errors.Join(name, f.pace.check(), data, wrong); err != nil && isUsage(err) {
 		return err
 	}
 	ctx := cmd.Context()
 	k := &checkup{c: c, w: cmd.OutOrStdout(), whole: func(text string) string { return text }}
 	s := subject{flags: f, onData: onData}
 	defer s.close()
-	ts, err := c.targets(cmd, &f.target)
-	var conf *configError
-	if errors.As(err, &conf) && conf.usage {
-		return err
-	}
-	wrong := err // of a target
-	t, err := c.load(cmd, &f.table, &f.broker)
-	if errors.As(err, &conf) && conf.usage {
+	t, err := c.load(&f.table, &f.broker)
+	if isUsage(err) {
 		return err
 	}
 	if !k.bad("ddl", err) {
 		s.table = t
 		k.definition(&s, f)
 	}
+	var to *opened // nil: what flags and table say of the targets cannot work
+	var r *reading
+	if !k.bad("target", wrong) {
+		r, to = k.built(&s, f, ts)
+	}
 	if s.in == nil {
 		k.skip("brokers", "where they are could not be read")
 	} else {
 		k.brokers(ctx, &s)
 	}
-	if !k.bad("target", wrong) {
-		k.targets(ctx, &s, f, ts)
+	if to != nil {
+		k.targets(ctx, &s, r, to)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -173,10 +172,9 @@ func (k *checkup) definition(s *subject, f *checkFlags) {
 		s.dec = dec
 		k.ok("ddl", "table %s: %d columns, %s, mode %s", t.Name(), len(dec.Table().Schema.Columns), key(dec.Table().Schema), dec.Table().Mode)
 	}
-	in, err := bridge.FromTable(t, dec)
+	in, err := inputOf(&f.table, &f.broker, t, dec)
 	if err == nil && dec != nil {
-		// The sink takes no part in the settings that are checked here: its own are checked by the database.
-		_, err = bridge.New(f.bridge, in, &postgres.Sink{}, &bridge.Options{Interval: f.pace.interval, Lanes: f.pace.lanes})
+		err = judgeSettings(f.bridge, in, &f.pace)
 	}
 	if k.bad("settings", err) {
 		return
@@ -210,30 +208,61 @@ func key(s *changelog.Schema) string {
 	return "key (" + strings.Join(names, ", ") + ")"
 }
 
-// targets looks at the targets, and at what is stored.
-func (k *checkup) targets(ctx context.Context, s *subject, f *checkFlags, ts []target) {
-	r := &reading{bridge: f.bridge, table: s.table, lanes: f.pace.lanes, interval: f.pace.interval, source: f.table.text, named: f.table.name}
+// built makes the targets, and prints all that flags, files and the table show to be wrong with them, before a server is asked; nil where something is.
+func (k *checkup) built(s *subject, f *checkFlags, ts []target) (*reading, *opened) {
+	r := &reading{bridge: f.bridge, table: s.table, lanes: f.pace.lanes, interval: f.pace.interval, source: f.table.text, from: f.table.where(), named: f.table.name, writes: true}
 	var err error
 	if r.formats, err = f.table.formats(); k.bad("ddl", err) {
-		return
+		return nil, nil
 	}
+	r.in.Decoder = s.dec
 	if s.in != nil {
 		r.in = *s.in
 	}
-	r.apart = s.in == nil || s.cl == nil // where the brokers are is not known, or they do not answer: that is told already
-	what := "target"
-	if len(ts) == 1 && ts[0].at().kind == atPostgres {
-		what = "database"
-	}
 	if s.table == nil && slices.ContainsFunc(ts, func(t target) bool { return t.at().kind == atKafka }) {
-		k.skip(what, "what would be written is not known")
-		return
+		k.skip(heading(ts), "what would be written is not known")
+		return nil, nil
 	}
-	to, err := k.c.open(ctx, ts, &f.target, r)
-	if k.bad(what, err) {
-		return
+	k.bad("letters", keepsLetters(ts, s.onData, &f.target))
+	to, err := k.c.build(ts, &f.target, r)
+	for _, err := range apart(err) {
+		k.bad(heading(ts), err)
 	}
+	return r, to
+}
+
+// heading is what a line about the targets begins with.
+func heading(ts []target) string {
+	if len(ts) == 1 && ts[0].at().kind == atPostgres {
+		return "database"
+	}
+	return "target"
+}
+
+// apart takes joined errors apart.
+func apart(err error) (out []error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		if _, ok := err.(*sink.Error); !ok { // whose text is one
+			for _, e := range joined.Unwrap() {
+				out = append(out, apart(e)...)
+			}
+			return out
+		}
+	}
+	if err != nil {
+		out = append(out, err)
+	}
+	return out
+}
+
+// targets connects to the targets, and looks at them, and at what is stored.
+func (k *checkup) targets(ctx context.Context, s *subject, r *reading, to *opened) {
 	defer to.close()
+	f := s.flags
+	r.apart = s.in == nil || !s.answered // where the brokers are is not known, or they do not answer: that is told already
+	if k.bad(heading(to.targets), k.c.connect(ctx, to, r)) {
+		return
+	}
 	k.whole = func(text string) string { return wholeCommands(text, f.bridge, to.storeFlags(&f.target)) }
 	fingerprint := ""
 	if s.in != nil {

@@ -32,7 +32,7 @@ type partitionState struct{ start, stable, end int64 }
 
 // brokers looks at brokers, topics and group.
 func (k *checkup) brokers(ctx context.Context, s *subject) {
-	cl, err := newClient(append(slices.Clone(s.in.Client), kgo.ClientID("flinksink-check")))
+	cl, err := k.c.sourceClient(*s.in, kgo.ClientID("flinksink-check"))
 	if k.bad("brokers", err) {
 		return
 	}
@@ -45,6 +45,7 @@ func (k *checkup) brokers(ctx context.Context, s *subject) {
 	})) {
 		return
 	}
+	s.answered = true
 	k.ok("brokers", "%d at %s", len(meta.Brokers), cl.seeds())
 	k.group(ctx, cl, adm, s.group)
 	topics, err := k.c.topicsOf(ctx, cl, *s.in)

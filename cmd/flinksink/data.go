@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,15 +24,16 @@ func (f *dataFlags) add(cmd *cobra.Command) {
 
 // policy reads the flags, or says what is wrong with them.
 func (f *dataFlags) policy() (bridge.DataPolicy, error) {
+	var budget error
 	if f.budget < 1 {
-		return 0, usage(fmt.Errorf("--data-budget has to be 1 or more; to stop at the first record leave --on-data at halt"))
+		budget = usage(fmt.Errorf("--data-budget is %d: it has to be 1 or more; to stop at the first record leave --on-data at halt", f.budget))
 	}
 	var names []string
 	for p := bridge.Halt; p <= bridge.Skip; p++ {
 		if p.String() == f.on {
-			return p, nil
+			return p, budget
 		}
 		names = append(names, p.String())
 	}
-	return 0, usage(fmt.Errorf("--on-data %q is no policy: choose one of %s", f.on, strings.Join(names, ", ")))
+	return 0, errors.Join(usage(fmt.Errorf("--on-data %q is no policy: choose one of %s", f.on, strings.Join(names, ", "))), budget)
 }

@@ -33,6 +33,19 @@ func usage(err error) error { return &configError{err: err, usage: true} }
 
 func config(format string, a ...any) error { return &configError{err: fmt.Errorf(format, a...)} }
 
+// isUsage reports whether err, or one of those that it joins, is about the command line itself.
+func isUsage(err error) bool {
+	switch e := err.(type) {
+	case *configError:
+		return e.usage || isUsage(e.err)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), isUsage)
+	case interface{ Unwrap() error }:
+		return isUsage(e.Unwrap())
+	}
+	return false
+}
+
 // isConfig reports whether err is of a kind that was found before anything was tried.
 func isConfig(err error) bool {
 	var c *configError
@@ -48,9 +61,8 @@ func (c *call) tell(w io.Writer, path string, err error) int {
 	text := strings.TrimPrefix(c.renamed(hide(err.Error(), c.secrets)), "flinksink: ")
 	// Joined errors are one a line; the lines after the first are set off, so that it is seen where the next message begins.
 	fmt.Fprintf(w, "flinksink: %s\n", strings.ReplaceAll(text, "\n", "\n  "))
-	var conf *configError
-	if !c.begun || errors.As(err, &conf) && conf.usage {
-		fmt.Fprintf(w, "See '%s --help'.\n", path)
+	if !c.begun || isUsage(err) {
+		fmt.Fprintf(w, "See '%s --help'.\n", strings.TrimSuffix(path, " help"))
 		return exitConfig
 	}
 	if isConfig(err) {
@@ -68,6 +80,9 @@ func (c *call) renamed(text string) string {
 	case table:
 		text = strings.ReplaceAll(text, "Options.Columns", "--column")
 	}
+	if c.source.address != "" { // of a bridge that runs
+		text = strings.ReplaceAll(text, "the address (kgo.SeedBrokers or 'properties.bootstrap.servers'), TLS and SASL", c.source.check())
+	}
 	return flags.Replace(text)
 }
 
@@ -77,6 +92,24 @@ var flags = strings.NewReplacer(
 	"longer than Options.TransactionTimeout: raise it, or make", "longer than an hour, the longest that a transaction may take here: make",
 	"Options.IdleTimeout, or Options.TransactionTimeout from", "5 minutes, or an hour from",
 	"Options.IdleTimeout", "5 minutes",
+
+	"(the database is the pool's)", "(--into; the database is that of --to)",
+	"Options.SoftDelete has no Column: name", "--soft-delete is missing: name",
+	"Options.SoftDelete has both From and a value: leave Deleted and Live empty, or From", "--soft-delete-from stands beside a value: leave out =VALUE of --soft-delete and --soft-delete-live, or --soft-delete-from",
+	"Options.SoftDelete.Live stands without a text in Deleted", "--soft-delete-live stands without a text in --soft-delete",
+	"leave it empty, or give Deleted too", "leave it out, or give --soft-delete COLUMN=TEXT",
+	"Options.SoftDelete.Live and Deleted are the same", "--soft-delete-live and the text of --soft-delete are the same",
+	"Options.Swap has no Group: name", "--swap-group is missing: name",
+	"cannot be used in mode Staged, which", "cannot be used in mode staged, which",
+	"use InTransaction or Prepared", "use in-transaction or prepared",
+	"and mode Prepared needs one", "and mode prepared needs one",
+	"Or use another mode: InTransaction where this sink may be the store, Staged elsewhere", "Or use another --mode: in-transaction where this target may decide, staged elsewhere",
+	"are not possible in mode Prepared", "are not possible in mode prepared",
+	"of it that leaves receipts (of postgres, Prepared or Staged)", "of it that leaves receipts (of postgres, prepared or staged)",
+	"was prepared by TwoPhase, and waits to be committed: open the bridge with that once more", "was prepared in mode two-phase, and waits to be committed: run the bridge with --mode two-phase once more",
+	"the receipt is none of InTransaction, which leaves none: open the bridge with TwoPhase once more", "the receipt is none of mode in-transaction, which leaves none: run the bridge with --mode two-phase once more",
+	"use a topic of fewer partitions, or InTransaction", "use a topic of fewer partitions, or --mode in-transaction",
+	"compress their own blocks: leave it out, and set the format's own", "compress their own blocks: leave it out",
 
 	"Options.CreateTable", "--create-table",
 	"Options.CreateIndex", "--create-table",

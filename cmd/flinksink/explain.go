@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +40,7 @@ Exit status 1 when something is wrong, 2 when there is no plan in the text.`,
 		Example: `  flinksink explain --plan plan.txt --ddl orders.sql
   flinksink explain --plan plan.txt --ddl orders.sql --to kafka --kafka-ddl copy.sql
   sql-client.sh -f explain.sql | flinksink explain --plan - --ddl orders.sql --table per_customer --to postgres --partitions 3`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.plan, "plan", "", "`FILE` with what EXPLAIN printed; - is standard input (required)")
@@ -66,17 +66,16 @@ func (c *call) doExplain(cmd *cobra.Command, f *explainFlags) error {
 	if err := flagsOfOthers(cmd.Flags(), []place{to}); err != nil {
 		return err
 	}
-	if f.partitions < 0 {
-		return usage(errors.New("--partitions has to be 1 or more"))
+	if cmd.Flags().Changed("partitions") {
+		if err := within("--partitions", int64(f.partitions), 1, math.MaxInt32); err != nil {
+			return err
+		}
 	}
-	if f.plan == "-" && f.table.ddl == "-" {
-		return usage(errors.New("--plan and --ddl cannot both be standard input"))
-	}
-	t, err := c.load(cmd, &f.table, nil)
+	t, err := c.load(&f.table, nil)
 	if err != nil {
 		return err
 	}
-	r, err := c.explained(cmd, f.plan, t, &f.table, s)
+	r, err := c.explained(f.plan, t, &f.table, s)
 	if err != nil {
 		return err
 	}
@@ -120,24 +119,18 @@ func (c *call) judged(to string) (place, error) {
 }
 
 // explained reads a plan, from a file or from standard input, and what it means for t.
-func (c *call) explained(cmd *cobra.Command, plan string, t *ddl.Table, f *tableFlags, s explain.Settings) (*explain.Report, error) {
-	var text []byte
-	var err error
-	if plan == "-" {
-		text, err = io.ReadAll(cmd.InOrStdin())
-	} else {
-		text, err = os.ReadFile(plan)
-	}
+func (c *call) explained(plan string, t *ddl.Table, f *tableFlags, s explain.Settings) (*explain.Report, error) {
+	text, err := c.readText("--plan", plan)
 	if err != nil {
-		return nil, config("--plan: %w", err)
+		return nil, err
 	}
 	formats, err := f.formats()
 	if err != nil {
 		return nil, err
 	}
-	r, err := explain.Check(string(text), t, formats, s)
+	r, err := explain.Check(text, t, formats, s)
 	if err != nil {
-		return nil, config("--plan %s: %w", plan, err)
+		return nil, inFile(named("--plan", plan), err)
 	}
 	return r, nil
 }
@@ -167,22 +160,22 @@ func (c *call) writeReport(w io.Writer, r *explain.Report) (wrong int, err error
 }
 
 // promise is the mode that the plan of run --plan promises.
-func (c *call) promise(cmd *cobra.Command, plan string, t *ddl.Table, f *tableFlags) (changelog.Mode, error) {
+func (c *call) promise(plan string, t *ddl.Table, f *tableFlags) (changelog.Mode, error) {
 	if plan == "" {
 		return 0, nil
 	}
-	r, err := c.explained(cmd, plan, t, f, explain.Settings{})
+	r, err := c.explained(plan, t, f, explain.Settings{})
 	if err != nil {
 		return 0, err
 	}
 	for _, finding := range r.Findings {
 		if finding.Level == explain.Wrong {
-			return 0, config("--plan %s: %s: %s; see flinksink explain", plan, finding.What, finding.Text)
+			return 0, config("%s: %s: %s; see flinksink explain", named("--plan", plan), finding.What, finding.Text)
 		}
 	}
 	m := r.Promise()
 	if m == 0 {
-		return 0, config("--plan %s: the plan does not tell which kinds of change it holds: ask Flink for EXPLAIN CHANGELOG_MODE", plan)
+		return 0, config("%s: the plan does not tell which kinds of change it holds: ask Flink for EXPLAIN CHANGELOG_MODE", named("--plan", plan))
 	}
 	return m, nil
 }

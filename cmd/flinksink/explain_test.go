@@ -46,7 +46,7 @@ func TestExplain_NoPlan(t *testing.T) {
 			t.Errorf("%q: status %d, %s", text, got.status, got.errs)
 		}
 	}
-	if got := command(t, "explain", "--plan", "nope.txt", "--ddl", ddl, "--table", "per_cust"); got.status != exitConfig || !strings.Contains(got.errs, "--plan: open nope.txt") {
+	if got := command(t, "explain", "--plan", "nope.txt", "--ddl", ddl, "--table", "per_cust"); got.status != exitConfig || !strings.Contains(got.errs, "--plan nope.txt: there is no such file") {
 		t.Errorf("status %d, %s", got.status, got.errs)
 	}
 }
@@ -77,7 +77,7 @@ func TestRead_Protobuf(t *testing.T) {
 	if got := command(t, args...); got.status == exitDone || !strings.Contains(got.errs, "set --proto to the .proto files") {
 		t.Errorf("without: status %d, %s", got.status, got.errs)
 	}
-	if got := command(t, append(args, "--proto", "nope.proto")...); got.status != exitConfig || !strings.Contains(got.errs, "--proto: protobuf: nope.proto: ") {
+	if got := command(t, append(args, "--proto", "nope.proto")...); got.status != exitConfig || !strings.Contains(got.errs, "--proto nope.proto: there is no such file") {
 		t.Errorf("missing: status %d, %s", got.status, got.errs)
 	}
 	got := command(t, append(args, "--proto", filepath.Join(captures, "proto", "shop.proto"), "--proto", filepath.Join(captures, "proto", "old.proto"))...)

@@ -25,7 +25,7 @@ func (c *call) judgeTopic(ctx context.Context, r *explain.Report, t *ddl.Table, 
 			return err
 		}
 	}
-	into, err := target.table(&reading{table: t, source: f.table.text, named: f.table.name})
+	into, err := target.table(c, &reading{table: t, source: f.table.text, from: f.table.where(), named: f.table.name})
 	if err != nil {
 		return err
 	}

@@ -44,8 +44,8 @@ func TestExplain_TopicOfItsOwn(t *testing.T) {
 	}{
 		{[]string{"--to", "postgres", "--kafka-ddl", "x.sql"}, "--kafka-ddl is for a Kafka topic, and nothing here names one"},
 		{[]string{"--kafka-table", "x"}, "--kafka-table is for a Kafka topic, and nothing here names one"},
-		{[]string{"--to", "kafka", "--kafka-ddl", "absent.sql"}, "--kafka-ddl: open absent.sql"},
-		{[]string{"--to", "kafka://broker:9092/other", "--kafka-ddl", table(upsert+"'value.format' = 'csv'", columns)}, "of --kafka-ddl is of topic \"copy\", and --to names topic \"other\""},
+		{[]string{"--to", "kafka", "--kafka-ddl", "absent.sql"}, "--kafka-ddl absent.sql: there is no such file"},
+		{[]string{"--to", "kafka://broker:9092/other", "--kafka-ddl", table(upsert+"'value.format' = 'csv'", columns)}, "is of topic \"copy\", and --to names topic \"other\""},
 	} {
 		got := command(t, append([]string{"explain", "--plan", plan + ".txt", "--ddl", plan + ".sql", "--table", "per_cust"}, c.more...)...)
 		if got.status != exitConfig || !strings.Contains(got.errs, c.want) {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -33,20 +35,25 @@ func (f *lakeFlags) add(cmd *cobra.Command) {
 	f.s3.addClient(cmd)
 }
 
-// folder reads the flags, and makes the client.
-func (c *call) folder(ctx context.Context, f *lakeFlags) (*s3.Client, folder, error) {
+// lakeFolder is what --to names.
+func (c *call) lakeFolder(f *lakeFlags) (folder, error) {
 	if f.bridge == "" {
-		return nil, folder{}, usage(fmt.Errorf("--bridge is empty: name the bridge"))
+		return folder{}, usage(fmt.Errorf("--bridge is empty: name the bridge"))
 	}
 	p, err := c.placeOf("--to", f.to, atS3)
 	if err != nil {
-		return nil, folder{}, err
+		return folder{}, err
 	}
-	d, err := p.folder("--to")
+	return p.folder("--to")
+}
+
+// folder reads the flags, and makes the client.
+func (c *call) folder(ctx context.Context, f *lakeFlags) (*s3.Client, folder, error) {
+	d, err := c.lakeFolder(f)
 	if err != nil {
 		return nil, d, err
 	}
-	client, err := c.bucketClient(ctx, "--to", &f.s3)
+	client, err := c.bucketAt(ctx, "--to", &f.s3, d)
 	return client, d, err
 }
 
@@ -65,7 +72,7 @@ Readers by manifest see each row once at every moment. Who lists folders does no
 the merged ones. So a lake that is compacted is read by its manifests.`,
 		Example: `  flinksink compact --to s3://lake/raw --bridge views
   flinksink compact --to s3://lake/raw --bridge views --s3-format parquet --older-than 6h --delete-after 48h`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.add(cmd)
 	fs := cmd.Flags()
@@ -75,17 +82,14 @@ the merged ones. So a lake that is compacted is read by its manifests.`,
 	fs.Int64Var(&fileMiB, "file-size", 256, "about the size of merged files, in `MiB`; files of half of that and more are left as they are")
 	fs.IntVar(&o.MaxFiles, "max-files", 10_000, "merge at most this `NUMBER` of files")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
-		if fileMiB < 1 || fileMiB > 1<<30 || o.MaxFiles < 1 {
-			return usage(fmt.Errorf("--file-size and --max-files have to be 1 or more"))
-		}
-		if o.OlderThan < 0 || o.DeleteAfter < 0 {
-			return usage(fmt.Errorf("--older-than and --delete-after are 0 or longer"))
+		var format error
+		o.Format, format = f.s3.files()
+		if err := errors.Join(format, within("--file-size", fileMiB, 1, mostMiB), within("--max-files", int64(o.MaxFiles), 1, math.MaxInt32),
+			notBelow("--older-than", o.OlderThan, 0), notBelow("--delete-after", o.DeleteAfter, 0)); err != nil {
+			return err
 		}
 		client, d, err := c.folder(cmd.Context(), f)
 		if err != nil {
-			return err
-		}
-		if o.Format, err = f.s3.files(); err != nil {
 			return err
 		}
 		o.Bridge, o.Sink, o.FileBytes = f.bridge, f.sink, fileMiB<<20
@@ -207,7 +211,7 @@ A row that comes later is written all the same, as a new file; such folders are 
 everything back, unless --idle leaves it out.`,
 		Example: `  flinksink success --to s3://lake/raw --bridge views --ddl views.sql --s3-partition-by 'day=ts|yyyy-MM-dd' --every 24h
   flinksink success --to s3://lake/raw --bridge views --ddl views.sql --s3-partition-by 'hour=ts|yyyy-MM-dd-HH' --every 1h --lateness 5m`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.lakeFlags.add(cmd)
 	f.table.add(cmd)
@@ -227,18 +231,21 @@ everything back, unless --idle leaves it out.`,
 func (c *call) doSuccess(cmd *cobra.Command, f *successFlags) error {
 	ctx := cmd.Context()
 	var idle []changelog.Partition
+	var errs []error
 	for _, text := range f.idle {
 		p, err := parsePartition(text)
 		if err != nil {
-			return usage(fmt.Errorf("--idle: %w", err))
+			errs = append(errs, usage(fmt.Errorf("--idle: %w", err)))
 		}
 		idle = append(idle, p)
 	}
 	var err error
-	if f.o.PartitionBy, err = f.s3.folders(); err != nil {
+	f.o.PartitionBy, err = f.s3.folders()
+	_, place := c.lakeFolder(&f.lakeFlags)
+	if err := errors.Join(append(errs, err, place, notBelow("--every", f.o.Every, time.Second), notBelow("--lateness", f.o.Lateness, 0), notBelow("--back", f.o.Back, time.Second))...); err != nil {
 		return err
 	}
-	t, err := c.load(cmd, &f.table, &f.broker)
+	t, err := c.load(&f.table, &f.broker)
 	if err != nil {
 		return err
 	}
@@ -246,7 +253,7 @@ func (c *call) doSuccess(cmd *cobra.Command, f *successFlags) error {
 	if err != nil {
 		return err
 	}
-	in, err := bridge.FromTable(t, d)
+	in, err := inputOf(&f.table, &f.broker, t, d)
 	if err != nil {
 		return err
 	}
@@ -276,7 +283,7 @@ func (c *call) doSuccess(cmd *cobra.Command, f *successFlags) error {
 
 // partitionsOf asks the brokers which partitions there are.
 func (c *call) partitionsOf(ctx context.Context, in bridge.Input) (out []changelog.Partition, err error) {
-	cl, err := newClient(slices.Clone(in.Client))
+	cl, err := c.sourceClient(in)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -39,7 +39,7 @@ It changes nothing. Letters stay until somebody deletes them, in Postgres by
 DELETE FROM flinksink.dead_letter WHERE bridge = '...' AND number <= N;`,
 		Example: `  flinksink letters --store postgres://app@db/shop --bridge orders
   flinksink letters --store postgres://app@db/shop --bridge orders --limit 0 --json | jq -r '.letters[].value | @base64d'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.add(cmd, "`NAME` of one bridge (default: all)")
 	cmd.Flags().StringVar(&f.sink, "sink", bridge.DefaultSinkName, "s3: declared `NAME` of the sink within the bridge (s3 where run had several targets)")
@@ -47,8 +47,8 @@ DELETE FROM flinksink.dead_letter WHERE bridge = '...' AND number <= N;`,
 	cmd.Flags().IntVar(&f.limit, "limit", 20, "show at most this `NUMBER` of letters; 0: all")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object, with keys, values and headers in base64")
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error {
-		if f.limit < 0 {
-			return usage(errors.New("--limit has to be 0 or more"))
+		if err := within("--limit", int64(f.limit), 0, math.MaxInt32); err != nil {
+			return err
 		}
 		all, err := c.readLetters(cmd, f)
 		if err != nil {

@@ -42,7 +42,7 @@ func (c *call) lettersInBucket(ctx context.Context, p place, f *lettersFlags) ([
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.bucketClient(ctx, "--store", &f.s3)
+	client, err := c.bucketAt(ctx, "--store", &f.s3, d)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (c *call) lettersInTopic(ctx context.Context, p place, f *lettersFlags) ([]
 	if err != nil {
 		return nil, err
 	}
-	cl, _, err := c.brokersAt(ctx, "--store", t, kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+	cl, err := c.brokersAt(ctx, "--store", t, kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
 	if err != nil {
 		return nil, err
 	}

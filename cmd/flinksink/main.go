@@ -24,6 +24,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 }
 
 func (c *call) execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	c.in = in
 	root := c.root()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -42,6 +43,11 @@ type call struct {
 	begun    bool         // the command line was understood: what fails from here on is not the use of it
 	secrets  []string     // what no error text may show
 	kinds    []kind       // that --to names
+	source   origin       // of the brokers that are read from
+	silent   []silence    // brokers that did not answer
+	in       io.Reader    // standard input; nil: none
+	input    []byte       // what it held, once it was read
+	inputOf  string       // the flag that it was read for
 	logger   *slog.Logger // of the bridge that runs; nil: none does
 }
 
@@ -59,11 +65,20 @@ with status 1.`,
 		Args:          noCommand,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Example: `  flinksink read  --ddl orders.sql --brokers localhost:9092
+  flinksink check --bridge orders --ddl orders.sql --to postgres://app@db/shop
+  flinksink run   --bridge orders --ddl orders.sql --to postgres://app@db/shop --create-table`,
+		PersistentPreRunE: checkGiven,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usage(errNoCommand)
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(help())
+	root.Version = builtWith() // of --version
+	root.SetVersionTemplate("{{.Version}}")
+	root.InitDefaultVersionFlag()
+	root.Flags().Lookup("version").Usage = "print the version"
 	root.SetFlagErrorFunc(flagError)
 	// Flags are wrapped; cobra leaves one line to each, however long.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 120"))

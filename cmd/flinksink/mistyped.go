@@ -29,6 +29,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			return usage(wrong)
 		}
 	}
+	if text := wrongValue(err); text != "" {
+		return usage(errors.New(text))
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		var names []string

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,40 +21,105 @@ type opened struct {
 	keeper  *keeper    // of --store; nil: not named
 }
 
-// open connects to all targets and to the store.
-func (c *call) open(ctx context.Context, ts []target, f *targetFlags, r *reading) (o *opened, err error) {
-	o = &opened{targets: ts}
-	defer func() {
-		if err != nil {
-			o.close()
-			o = nil
-		}
-	}()
+// open builds all targets and the store, and connects to them.
+func (c *call) open(ctx context.Context, ts []target, f *targetFlags, r *reading) (*opened, error) {
+	o, err := c.build(ts, f, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.connect(ctx, o, r); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// build makes the targets and the store, or says all that flags, files and the table show to be wrong. It reaches no server.
+func (c *call) build(ts []target, f *targetFlags, r *reading) (*opened, error) {
+	o := &opened{targets: ts}
+	errs := []error{decideOnce(ts, f)}
 	if f.keep.url != "" {
-		if o.keeper, err = c.openStore(ctx, &f.keep, &f.kafka, &f.s3, r.lanes); err != nil {
-			return o, err
+		var err error
+		if o.keeper, err = c.buildStore(&f.keep, &f.kafka, &f.s3, r.lanes); err == nil {
+			o.store = o.keeper
 		}
-		o.store = o.keeper
+		errs = append(errs, plain(err))
 	}
 	for _, t := range ts {
+		errs = append(errs, plain(t.build(c, r)))
+	}
+	if f.keep.url == "" && deciding(ts) == nil {
+		errs = append(errs, usage(errNoStore))
+	}
+	if err := errors.Join(errs...); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// plain is what an error says of settings without what was being done, which at a start is nothing but to look at them.
+func plain(err error) error {
+	var out []error
+	for _, e := range apart(err) {
+		if s, ok := e.(*sink.Error); ok && s.Err != nil && s.Class == sink.ErrConfig {
+			e = &configError{err: s.Err}
+		}
+		out = append(out, e)
+	}
+	return errors.Join(out...)
+}
+
+// connect connects to the store and to all targets.
+func (c *call) connect(ctx context.Context, o *opened, r *reading) (err error) {
+	if o.keeper != nil {
+		if err := o.keeper.reach(ctx); err != nil {
+			return err
+		}
+	}
+	for _, t := range o.targets {
 		s, err := t.open(ctx, c, r)
 		if err != nil {
-			return o, err
+			return err
 		}
 		name := bridge.DefaultSinkName
-		if len(ts) > 1 {
+		if len(o.targets) > 1 {
 			name = string(t.at().kind)
 		}
 		o.outputs = append(o.outputs, bridge.Output{Name: name, Sink: s})
 	}
-	switch d := deciding(ts); {
-	case o.store != nil:
-	case d == nil:
-		return o, usage(errNoStore)
-	case d.at().kind == atS3: // others decide by themselves, or offer a store to the bridge
+	if d := deciding(o.targets); o.store == nil && d.at().kind == atS3 { // others decide by themselves, or offer a store to the bridge
 		o.store, err = d.keeper()
 	}
-	return o, err
+	return err
+}
+
+// decideOnce refuses modes of which two would decide.
+func decideOnce(ts []target, f *targetFlags) error {
+	const mode = "in-transaction"
+	var own []kind
+	chosen := false // at least one, by --mode
+	for _, t := range ts {
+		is := t.own()
+		switch t := t.(type) {
+		case *tableTarget:
+			chosen = chosen || t.mode == mode
+			is = is && (t.mode == mode || len(own) == 0) // auto leaves it to a target before it
+		case *topicTarget:
+			chosen = chosen || t.mode == mode
+		}
+		if is {
+			own = append(own, t.at().kind)
+		}
+	}
+	others := map[kind]string{atPostgres: "postgres=prepared or postgres=staged", atKafka: "kafka=two-phase"}
+	switch {
+	case f.keep.url != "" && len(own) > 0:
+		return config("--mode %s: the transaction of %s decides then, and --store names what is to decide instead: leave --store out, or choose --mode %s", mode, own[0].article(), others[own[0]])
+	case len(own) > 1 && chosen:
+		return config("--mode: %s and %s would both decide, each by a transaction of its own, and one can: choose --mode %s, or --mode %s", own[0].article(), own[1].article(), others[own[0]], others[own[1]])
+	}
+	return nil
 }
 
 var errNoStore = fmt.Errorf("--store is missing: an index holds no positions; name what does (%s)", spellings(storeKinds()...))

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/flinksink/flinksink/bridge"
+	"github.com/flinksink/flinksink/sink/postgres"
 )
 
 // paceFlags say how often a bridge checkpoints, and how many lanes share its partitions.
@@ -23,13 +25,21 @@ func (f *paceFlags) add(cmd *cobra.Command) {
 }
 
 func (f *paceFlags) check() error {
-	switch {
-	case f.interval <= 0:
-		return usage(fmt.Errorf("--interval has to be longer than 0, e.g. 1s"))
-	case f.lanes < 1:
-		return usage(fmt.Errorf("--lanes has to be 1 or more"))
+	var interval error
+	if f.interval <= 0 {
+		interval = usage(fmt.Errorf("--interval has to be longer than 0, e.g. 1s"))
 	}
-	return nil
+	return errors.Join(interval, within("--lanes", int64(f.lanes), 1, mostLanes))
+}
+
+// mostLanes is more than any server has connections for.
+const mostLanes = 10_000
+
+// judgeSettings says what is wrong with the bridge's name, what it reads and its pace.
+func judgeSettings(name string, in bridge.Input, f *paceFlags) error {
+	// The sink takes no part in the settings that are checked here: its own are checked elsewhere.
+	_, err := bridge.New(name, in, &postgres.Sink{}, &bridge.Options{Interval: f.interval, Lanes: f.lanes})
+	return plain(err)
 }
 
 // spread notes lanes that would have nothing to do.

@@ -44,7 +44,7 @@ back.`,
 		Example: `  flinksink pending --store postgres://app@db/shop
   flinksink pending --store postgres://app@db/shop --bridge orders --json
   flinksink pending --store postgres://app@db/shop --bridge all --to s3://lake/raw --to kafka://broker:9092`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.add(cmd, "`NAME` of one bridge (default: all, in Postgres)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -90,7 +90,7 @@ It is for what waits in Postgres. What waits in Kafka or S3 is settled by the br
 else: run it once more, with --until-end. What it says is lost there is let go by flinksink positions set --accept-lost.`,
 		Example: `  flinksink settle --store postgres://app@db/shop --bridge orders
   flinksink settle --store postgres://app@db/shop --bridge orders --yes --reason "host is gone"`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.add(cmd, "`NAME` of the bridge (required)")
 	cmd.MarkFlagRequired("bridge")

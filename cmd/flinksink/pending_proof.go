@@ -80,10 +80,11 @@ func (c *call) witnesses(cmd *cobra.Command, f *positionFlags, k *keeper) (ws []
 	for _, p := range f.at {
 		switch p.kind {
 		case atS3:
-			if _, err := p.folder("--to"); err != nil {
+			d, err := p.folder("--to")
+			if err != nil {
 				return nil, nil, err
 			}
-			client, err := c.bucketClient(cmd.Context(), "--to", &f.s3)
+			client, err := c.bucketAt(cmd.Context(), "--to", &f.s3, d)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -97,7 +98,7 @@ func (c *call) witnesses(cmd *cobra.Command, f *positionFlags, k *keeper) (ws []
 			if err != nil {
 				return nil, nil, err
 			}
-			cl, _, err := c.brokersAt(cmd.Context(), "--to", t)
+			cl, err := c.brokersAt(cmd.Context(), "--to", t)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -36,6 +36,7 @@ func (f *positionFlags) add(cmd *cobra.Command, bridge string) {
 	f.keep.add(cmd)
 	fs.Lookup("store").Usage = "`URL` of what holds the positions, which is what run has in --store, or the target that decides: " + spellings(storeKinds()...) + " (required)"
 	f.kafka.addClient(cmd)
+	fs.Lookup("kafka-config").Usage = "kafka: a client property, `KEY=VALUE`, for the brokers of --store, and of --to where it is a flag; may be repeated"
 	f.s3.addClient(cmd)
 	fs.StringVar(&f.bridge, "bridge", "", bridge)
 	cmd.MarkFlagRequired("store")
@@ -50,6 +51,12 @@ func (c *call) with(cmd *cobra.Command, f *positionFlags, do func(st *keeper) er
 	f.at = nil
 	for _, to := range f.to {
 		at, err := c.placeOf("--to", to, atPostgres, atKafka, atS3)
+		switch at.kind { // before the store is asked
+		case atKafka:
+			_, err = at.broker("--to")
+		case atS3:
+			_, err = at.folder("--to")
+		}
 		if err != nil {
 			return err
 		}
@@ -114,7 +121,7 @@ partitions of its lane; then what is decided and waits to be committed, and what
 		Example: `  flinksink positions show --store postgres://app@db/shop
   flinksink positions show --store postgres://app@db/shop --bridge orders --json
   flinksink positions show --store s3://lake/raw --bridge views`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.add(cmd, "`NAME` of one bridge (default: all, in Postgres)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

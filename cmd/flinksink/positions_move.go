@@ -55,7 +55,7 @@ waits in Postgres is let go by flinksink settle --accept-lost, which proves that
 		Example: `  flinksink positions set --store postgres://app@db/shop --bridge orders orders:0:500
   flinksink positions set --store postgres://app@db/shop --bridge orders --was orders:0:1017 orders:0:500 --reason "total was wrong"
   flinksink positions set --store postgres://app@db/shop --bridge orders --yes orders:0:500 orders:1:480`,
-		Args: cobra.MinimumNArgs(1),
+		Args: takesPositions(1, 0),
 	}
 	f.add(cmd)
 	cmd.Flags().StringArrayVar(&f.was, "was", nil, "move only if the stored position is this `TOPIC:PARTITION:OFFSET`; may be repeated")
@@ -141,7 +141,7 @@ offset that a bridge names when it stops at a message that cannot be read; the b
 again. The changes of the message are never applied. Repeated, it does nothing but say that it is done already.`,
 		Example: `  flinksink positions skip --store postgres://app@db/shop --bridge orders orders:3:1017
   flinksink positions skip --store postgres://app@db/shop --bridge orders --reason "test message of the 3rd" orders:3:1017`,
-		Args: cobra.ExactArgs(1),
+		Args: takesPositions(1, 1),
 	}
 	f.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -17,6 +17,19 @@ import (
 
 // openPool connects to the database that flag names, whose URL placeOf has read, or says within c.patience why it cannot. lanes is how many connections write at once.
 func (c *call) openPool(ctx context.Context, flag, to string, lanes int) (*pgxpool.Pool, error) {
+	pool, err := c.newPool(flag, to, lanes)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ping(ctx, flag, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// newPool makes the pool, or says what is wrong with the URL. It waits for no server.
+func (c *call) newPool(flag, to string, lanes int) (*pgxpool.Pool, error) {
 	if err := checkURL(flag, to); err != nil {
 		return nil, err
 	}
@@ -38,24 +51,28 @@ func (c *call) openPool(ctx context.Context, flag, to string, lanes int) (*pgxpo
 	} else {
 		cfg.MaxConns = max(cfg.MaxConns, int32(2*lanes+2))
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg) // its end is Close
 	if err != nil {
 		return nil, config("%s: %w", flag, err)
 	}
+	return pool, nil
+}
+
+// ping connects to the database of a pool, or says within c.patience why it cannot.
+func (c *call) ping(ctx context.Context, flag string, pool *pgxpool.Pool) error {
 	ping, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	if err := pool.Ping(ping); err != nil {
-		pool.Close()
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		within := ""
 		if ping.Err() != nil || pgconn.Timeout(err) {
 			within = " within " + c.patience.String()
 		}
-		return nil, connectError(flag, cfg.ConnConfig, within, err)
+		return connectError(flag, pool.Config().ConnConfig, within, err)
 	}
-	return pool, nil
+	return nil
 }
 
 // authority returns the part of a URL between :// and the first of / ? #, and what follows it.
@@ -137,25 +154,16 @@ func connectError(flag string, cfg *pgx.ConnConfig, within string, err error) er
 	where := fmt.Sprintf("database %q at %s as user %q", cfg.Database, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))), cfg.User)
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) {
-		return &configError{err: &connectFailure{fmt.Sprintf("%s: %s: %s (SQLSTATE %s): %s", flag, where, pe.Message, pe.Code, hint(flag, pe)), err}}
+		return &configError{err: &worded{fmt.Sprintf("%s: %s: %s (SQLSTATE %s): %s", flag, where, pe.Message, pe.Code, hint(flag, pe)), err}}
 	}
 	reason := err.Error()
 	var ce *pgconn.ConnectError
 	if errors.As(err, &ce) && ce.Unwrap() != nil {
 		reason, _, _ = strings.Cut(ce.Unwrap().Error(), "\n") // one line an address that was tried, all with the same fate as a rule
 	}
-	return &configError{err: &connectFailure{fmt.Sprintf("%s: %s: no connection%s: %s: check host, port and sslmode in %[1]s, and that the server runs",
+	return &configError{err: &worded{fmt.Sprintf("%s: %s: no connection%s: %s: check host, port and sslmode in %[1]s, and that the server runs",
 		flag, where, within, reason), err}}
 }
-
-// connectFailure keeps the driver's error in reach without its text.
-type connectFailure struct {
-	text string
-	err  error
-}
-
-func (e *connectFailure) Error() string { return e.text }
-func (e *connectFailure) Unwrap() error { return e.err }
 
 // hint returns the cure for what a server answered.
 func hint(flag string, pe *pgconn.PgError) string {

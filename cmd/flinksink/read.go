@@ -9,7 +9,6 @@ import (
 
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
-	"github.com/flinksink/flinksink/internal/capture"
 )
 
 // readFlags are those of flinksink read.
@@ -47,21 +46,20 @@ registry that does not answer is waited for, and then ends the reading.`,
   flinksink read --ddl orders.sql --brokers kafka-1:9092,kafka-2:9092 --config security.protocol=SSL
   flinksink read --ddl all-tables.sql --table orders --uncommitted
   flinksink read --ddl orders.sql --file topic.jsonl | jq -c 'select(.op == "-D")'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.table.add(cmd)
 	f.broker.add(cmd)
 	cmd.Flags().StringVar(&f.file, "file", "", "read a captured topic from `TOPIC.jsonl` instead of from brokers")
 	cmd.Flags().BoolVar(&f.uncommitted, "uncommitted", false, "print records of aborted and of open transactions as well")
-	cmd.MarkFlagsMutuallyExclusive("file", "brokers")
-	cmd.MarkFlagsMutuallyExclusive("file", "config")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return excludes(cmd, "file", "brokers", "config") }
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doRead(cmd, f) })
 	return cmd
 }
 
 func (c *call) doRead(cmd *cobra.Command, f *readFlags) (err error) {
 	ctx := cmd.Context()
-	t, err := c.load(cmd, &f.table, &f.broker)
+	t, err := c.load(&f.table, &f.broker)
 	var mistake *ddl.Error
 	if err != nil && (!errors.As(err, &mistake) || mistake.Line == 0) {
 		return err
@@ -83,7 +81,7 @@ func (c *call) doRead(cmd *cobra.Command, f *readFlags) (err error) {
 	if f.file != "" {
 		err = readFile(ctx, f.file, t.Options["topic"], f.uncommitted, p)
 	} else {
-		err = c.readBrokers(ctx, t, d, f.uncommitted, p)
+		err = c.readBrokers(ctx, f, t, d, f.uncommitted, p)
 	}
 	// What was read is printed, whatever ended the reading.
 	if werr := p.close(); werr != nil && err == nil {
@@ -102,9 +100,9 @@ func (c *call) doRead(cmd *cobra.Command, f *readFlags) (err error) {
 
 // readFile prints a captured topic.
 func readFile(ctx context.Context, path, topic string, uncommitted bool, p *printer) error {
-	recs, err := capture.ReadFile(path)
+	recs, err := readCapture(path)
 	if err != nil {
-		return config("--file: %w", err)
+		return err
 	}
 	for i := range recs {
 		if ctx.Err() != nil {

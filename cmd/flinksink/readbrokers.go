@@ -26,8 +26,8 @@ type span struct {
 }
 
 // readBrokers prints the topics of t, partition by partition.
-func (c *call) readBrokers(ctx context.Context, t *ddl.Table, d changelog.Decoder, uncommitted bool, p *printer) error {
-	in, err := bridge.FromTable(t, d)
+func (c *call) readBrokers(ctx context.Context, f *readFlags, t *ddl.Table, d changelog.Decoder, uncommitted bool, p *printer) error {
+	in, err := inputOf(&f.table, &f.broker, t, d)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (c *call) readBrokers(ctx context.Context, t *ddl.Table, d changelog.Decode
 	if uncommitted {
 		isolation = kgo.ReadUncommitted()
 	}
-	opts := append(slices.Clone(in.Client),
+	cl, err := c.sourceClient(in,
 		kgo.ClientID("flinksink-read"),
 		kgo.FetchIsolationLevel(isolation),
 		// Control records show how far a run of aborted records reaches.
@@ -43,7 +43,6 @@ func (c *call) readBrokers(ctx context.Context, t *ddl.Table, d changelog.Decode
 		// Records that are deleted while we read are an error, not a gap in the output.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxWait(500*time.Millisecond))
-	cl, err := newClient(opts)
 	if err != nil {
 		return err
 	}

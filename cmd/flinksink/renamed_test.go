@@ -16,6 +16,8 @@ import (
 // No error of the command names an option of Go: every text of the library that names one is renamed, or says what this command cannot set.
 func TestRenamed_NoOptionsOfGo(t *testing.T) {
 	setting := regexp.MustCompile(`\b\w*(Options|Settings)\.[A-Z]\w*|\bNoDowntime\b`)
+	// Names that stand without the type they are of.
+	bare := regexp.MustCompile(`\b(SoftDelete|AppendOnce|IgnoreDeletes|SkipUnchanged|TruncateNanos|PartitionBy|MaxDowntime|TransactionTimeout|DeadLetterTopic|InTransaction|TwoPhase|AppendOnly|Tombstone)\b`)
 	unreachable := map[string]string{
 		"CompactOptions.":         "flags are checked before",
 		"GuardOptions.":           "a program's own decoder",
@@ -72,6 +74,9 @@ func TestRenamed_NoOptionsOfGo(t *testing.T) {
 					t.Fatal(err)
 				}
 				said := (&call{kinds: []kind{atPostgres, atKafka}}).renamed(text)
+				if at := bare.FindString(said); at != "" && strings.Contains(said, " ") && !strings.Contains(said, " is %d: ") { // a name alone, and a number that a program gives
+					t.Errorf("%s: %q names %s, which is no flag", set.Position(lit.Pos()), said, at)
+				}
 				for _, at := range setting.FindAllStringIndex(said, -1) {
 					known := ""
 					for _, k := range slices.Sorted(maps.Keys(unreachable)) {

@@ -37,7 +37,7 @@ append table has the rows once more. The bridge's positions stay in the store (i
 The file holds one JSON object a line with partition, offset, timestamp, key and value (base64, or null), headers, and aborted or open.`,
 		Example: `  flinksink replay --ddl orders.sql --file topic.jsonl --to postgres://app@localhost/scratch --create-table
   flinksink replay --ddl all.sql --table orders --file topic.jsonl --to postgres://app@localhost/scratch --into replayed.orders`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.table.add(cmd)
 	cmd.Flags().StringVar(&f.file, "file", "", "the captured topic, `TOPIC.jsonl` (required)")
@@ -49,7 +49,11 @@ The file holds one JSON object a line with partition, offset, timestamp, key and
 
 func (c *call) doReplay(cmd *cobra.Command, f *replayFlags) error {
 	ctx := cmd.Context()
-	t, err := c.load(cmd, &f.table, nil)
+	ts, err := c.targets(cmd, &f.target)
+	if err != nil {
+		return err
+	}
+	t, err := c.load(&f.table, nil)
 	if err != nil {
 		return err
 	}
@@ -61,11 +65,7 @@ func (c *call) doReplay(cmd *cobra.Command, f *replayFlags) error {
 	if err := oneTopic(topic); err != nil {
 		return err
 	}
-	recs, err := capture.ReadFile(f.file)
-	if err != nil {
-		return config("--file: %w", err)
-	}
-	ts, err := c.targets(cmd, &f.target)
+	recs, err := readCapture(f.file)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (c *call) doReplay(cmd *cobra.Command, f *replayFlags) error {
 	if err != nil {
 		return err
 	}
-	r.apart = true
+	r.apart, r.writes = true, true
 	to, err := c.open(ctx, ts, &f.target, r)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ file, an index), with --on-data skip it is dropped and counted; either way the b
   flinksink run --bridge all --ddl orders.sql --to postgres://app@db/shop --to s3://lake/raw --s3-kind changelog
   flinksink run --bridge orders --instance orders-0 --ddl all.sql --table orders --to postgres://app@db/shop \
     --brokers kafka:9093 --config security.protocol=SSL`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.bridge, "bridge", "", "durable `NAME` of the bridge; everything it stores is kept under it (required)")
@@ -89,17 +90,19 @@ file, an index), with --on-data skip it is dropped and counted; either way the b
 }
 
 func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
+	var name error
 	if f.bridge == "" {
-		return usage(fmt.Errorf("--bridge is empty: give the bridge a name"))
+		name = usage(fmt.Errorf("--bridge is empty: give the bridge a name"))
 	}
-	if err := f.pace.check(); err != nil {
+	onData, data := f.data.policy()
+	ts, err := c.targets(cmd, &f.target)
+	if err := errors.Join(name, f.pace.check(), data, err); err != nil {
 		return err
 	}
-	onData, err := f.data.policy()
-	if err != nil {
+	if err := keepsLetters(ts, onData, &f.target); err != nil {
 		return err
 	}
-	t, err := c.load(cmd, &f.table, &f.broker)
+	t, err := c.load(&f.table, &f.broker)
 	if err != nil {
 		return err
 	}
@@ -107,26 +110,22 @@ func (c *call) doRun(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	promise, err := c.promise(cmd, f.plan, t, &f.table)
+	promise, err := c.promise(f.plan, t, &f.table)
 	if err != nil {
 		return err
 	}
-	in, err := bridge.FromTable(t, d)
+	in, err := inputOf(&f.table, &f.broker, t, d)
 	if err != nil {
 		return err
 	}
-	ts, err := c.targets(cmd, &f.target)
-	if err == nil {
-		err = keepsLetters(ts, onData, &f.target)
-	}
-	if err != nil {
+	if err := judgeSettings(f.bridge, in, &f.pace); err != nil {
 		return err
 	}
 	r, err := newReading(f.bridge, t, in, &f.table, f.pace.lanes)
 	if err != nil {
 		return err
 	}
-	r.interval = f.pace.interval
+	r.interval, r.writes = f.pace.interval, true
 	to, err := c.open(cmd.Context(), ts, &f.target, r)
 	if err != nil {
 		return err

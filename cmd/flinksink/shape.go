@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -62,10 +63,10 @@ func (f *shapeFlags) set(o *postgres.Options) error {
 	for _, field := range slices.Sorted(maps.Keys(f.audit)) {
 		to, ok := columns[field]
 		if !ok {
-			return config("--audit: there is no field %q: they are bridge, generation, checkpoint, topic, partition, offset, index and time", field)
+			return usage(fmt.Errorf("--audit: there is no field %q: they are bridge, generation, checkpoint, topic, partition, offset, index and time", field))
 		}
 		if f.audit[field] == "" {
-			return config("--audit: field %q has no column: write %s=COLUMN", field, field)
+			return usage(fmt.Errorf("--audit: field %q has no column: write %s=COLUMN", field, field))
 		}
 		*to = f.audit[field]
 	}

@@ -3,6 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,9 +47,10 @@ func storeKinds() []kind { return []kind{atPostgres, atKafka, atS3, atFile} }
 type keeper struct {
 	sink.Store
 	place place
-	pg    *postgres.Store  // nil: it is another one
-	file  *filestore.Store // nil: it is another one
-	pool  *pgxpool.Pool    // of pg
+	pg    *postgres.Store                 // nil: it is another one
+	file  *filestore.Store                // nil: it is another one
+	pool  *pgxpool.Pool                   // of pg
+	reach func(ctx context.Context) error // connects, or says within the patience why it cannot
 	close func()
 
 	schema  string  // of pg's tables
@@ -71,14 +77,27 @@ func newStore(pool *pgxpool.Pool, schema string) (*postgres.Store, error) {
 
 // openStore connects to what --store names.
 func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf *s3Flags, lanes int) (*keeper, error) {
+	k, err := c.buildStore(f, kf, sf, lanes)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.reach(ctx); err != nil {
+		k.close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// buildStore makes what --store names, or says what is wrong with the flags. It reaches no server.
+func (c *call) buildStore(f *storeFlags, kf *kafkaFlags, sf *s3Flags, lanes int) (*keeper, error) {
 	p, err := c.placeOf("--store", f.url, storeKinds()...)
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{place: p, close: func() {}}
+	k := &keeper{place: p, close: func() {}, reach: func(context.Context) error { return nil }}
 	switch p.kind {
 	case atPostgres:
-		pool, err := c.openPool(ctx, "--store", p.url, lanes)
+		pool, err := c.newPool("--store", p.url, lanes)
 		if err != nil {
 			return nil, err
 		}
@@ -86,6 +105,7 @@ func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf 
 			pool.Close()
 			return nil, err
 		}
+		k.reach = func(ctx context.Context) error { return c.ping(ctx, "--store", pool) }
 		k.Store, k.pool, k.close, k.schema = k.pg, pool, pool.Close, cmp.Or(f.schema, "flinksink")
 	case atKafka:
 		b, err := p.broker("--store")
@@ -103,7 +123,7 @@ func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf 
 		if err != nil {
 			return nil, err
 		}
-		cl, _, err := c.brokersAt(ctx, "--store", t)
+		cl, err := c.clientAt("--store", t)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +132,12 @@ func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf 
 			return nil, err
 		}
 		k.witness = atBrokers(cl.Client)
+		k.reach = func(ctx context.Context) error {
+			_, err := c.clusterOf(ctx, cl)
+			return err
+		}
 		k.close = func() {
-			k.Store.Close(context.WithoutCancel(ctx))
+			k.Store.Close(context.Background())
 			cl.Close()
 		}
 	case atS3:
@@ -121,21 +145,40 @@ func (c *call) openStore(ctx context.Context, f *storeFlags, kf *kafkaFlags, sf 
 		if err != nil {
 			return nil, err
 		}
-		client, err := c.bucketClient(ctx, "--store", sf)
+		client, err := c.newBucketClient("--store", sf)
 		if err != nil {
 			return nil, err
 		}
 		if k.Store, err = s3sink.NewStore(client, d.bucket, d.prefix, s3sink.Settings{}); err != nil {
 			return nil, err
 		}
+		k.reach = func(ctx context.Context) error { return c.reach(ctx, "--store", sf, client, d) }
 		k.witness = atBucket(client)
 	case atFile:
 		if k.file, err = filestore.New(p.file()); err != nil {
-			return nil, err
+			return nil, fileStoreError(p, err)
 		}
 		k.Store = k.file
 	}
 	return k, nil
+}
+
+// fileStoreError says what is wrong with the file of --store.
+func fileStoreError(p place, err error) error {
+	var of *fs.PathError
+	switch folder := filepath.Dir(p.file()); {
+	case p.file() == "":
+		return config("--store takes file:PATH, and the path is missing")
+	case errors.Is(err, fs.ErrNotExist):
+		return &configError{err: &worded{fmt.Sprintf("--store %s: there is no folder %s: make it, or correct the path", p.url, folder), err}}
+	case errors.As(err, &of):
+		return &configError{err: &worded{fmt.Sprintf("--store %s: %s cannot be used: %v", p.url, of.Path, of.Err), err}}
+	}
+	var e *sink.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return &configError{err: &worded{fmt.Sprintf("--store %s: %s", p.url, strings.TrimPrefix(e.Err.Error(), "file store: ")), err}}
+	}
+	return err
 }
 
 // postgres returns the store if it is Postgres, which alone can do what.

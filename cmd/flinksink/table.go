@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/flinksink/flinksink/bridge"
 	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/changelog/format"
@@ -74,31 +77,24 @@ func (f *brokerFlags) applyAs(flag string, t *ddl.Table) error {
 	return nil
 }
 
+// where names the file, as an error begins.
+func (f *tableFlags) where() string { return named("--ddl", f.ddl) }
+
 // load returns the table as the file, and then the flags, describe it.
-func (c *call) load(cmd *cobra.Command, f *tableFlags, b *brokerFlags) (*ddl.Table, error) {
-	var text []byte
+func (c *call) load(f *tableFlags, b *brokerFlags) (*ddl.Table, error) {
 	var err error
-	if f.ddl == "-" {
-		text, err = io.ReadAll(cmd.InOrStdin())
-	} else {
-		text, err = os.ReadFile(f.ddl)
+	if f.text, err = c.readText("--ddl", f.ddl); err != nil {
+		return nil, err
 	}
+	t, err := findTable(f.where(), f.text, f.name, "--table")
 	if err != nil {
-		return nil, config("--ddl: %w", err)
-	}
-	f.text = string(text)
-	t, err := ddl.Find(f.text, f.name)
-	if err != nil {
-		cure := ""
-		if e, ok := err.(*ddl.Error); ok && e.Line == 0 && !cmd.Flags().Changed("table") {
-			cure = " (--table)"
-		}
-		return nil, config("--ddl %s%s: %w", f.ddl, cure, err)
+		return nil, err
 	}
 	if b != nil {
 		if err := b.apply(t); err != nil {
 			return nil, err
 		}
+		c.source = sourceOf(f, b, t)
 	}
 	c.secretsOf(t)
 	return t, nil
@@ -138,9 +134,16 @@ func (f *tableFlags) formats() ([]changelog.Format, error) {
 	if len(paths) == 0 {
 		return formats, nil
 	}
+	if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "://") }) { // with a password in it, as may be
+		return nil, config("%s takes paths of files and folders, and here one is a URL", flag)
+	}
 	files, err := protobuf.Load(context.Background(), paths...)
-	if err != nil {
-		return nil, config("%s: %w", flag, err)
+	var of *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &of):
+		return nil, unreadable(flag+" "+of.Path, err)
+	case err != nil:
+		return nil, inFile(flag, err)
 	}
 	for i := range formats {
 		if _, ok := formats[i].(protobuf.Format); ok {
@@ -148,6 +151,30 @@ func (f *tableFlags) formats() ([]changelog.Format, error) {
 		}
 	}
 	return formats, nil
+}
+
+// inputOf is what a bridge reads by a table. What is wrong with an option is said of the flag that it came from.
+func inputOf(f *tableFlags, b *brokerFlags, t *ddl.Table, d changelog.Decoder) (bridge.Input, error) {
+	in, err := bridge.FromTable(t, d)
+	if err == nil {
+		return in, nil
+	}
+	text := err.Error()
+	for _, of := range []string{"flinksink: ", "read table options: ", "configuration: "} { // what was being done is nothing that the user set
+		text = strings.TrimPrefix(text, of)
+	}
+	if b.brokers != "" {
+		text = strings.ReplaceAll(text, "option '"+bootstrap+"'", "--brokers")
+	}
+	for _, c := range b.config {
+		k, _, _ := strings.Cut(c, "=")
+		k = strings.TrimPrefix(strings.TrimSpace(k), "properties.")
+		text = strings.ReplaceAll(text, "option 'properties."+k+"'", "--config "+k)
+	}
+	if !strings.HasPrefix(text, "--") {
+		text = f.where() + ": " + text
+	}
+	return in, &configError{err: &worded{text, err}}
 }
 
 // decoder makes the decoder of t's records.
@@ -158,11 +185,11 @@ func decoder(t *ddl.Table, f *tableFlags) (changelog.Decoder, error) {
 	}
 	version, err := changelog.ParseFlinkVersion(f.flink)
 	if err != nil {
-		return nil, config("--flink-version: %w", err)
+		return nil, inFile("--flink-version", err)
 	}
 	d, err := format.New(t, formats, &format.Options{Lenient: f.lenient, FlinkVersion: version})
 	if err != nil {
-		return nil, config("--ddl %s: table %s: %w", f.ddl, t.Name(), err)
+		return nil, config("%s: table %s: %w", f.where(), t.Name(), err)
 	}
 	return d, nil
 }

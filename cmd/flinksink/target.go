@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,8 +63,10 @@ type reading struct {
 	formats  []changelog.Format
 	lanes    int
 	source   string // the text of --ddl
+	from     string // where that is from
 	named    string // --table
 	apart    bool   // the brokers are in this process: no target is on their cluster
+	writes   bool   // rows of the table are to be written: targets judge whether they take them
 }
 
 func newReading(name string, t *ddl.Table, in bridge.Input, f *tableFlags, lanes int) (*reading, error) {
@@ -71,13 +74,17 @@ func newReading(name string, t *ddl.Table, in bridge.Input, f *tableFlags, lanes
 	if err != nil {
 		return nil, err
 	}
-	return &reading{bridge: name, table: t, in: in, formats: formats, lanes: lanes, source: f.text, named: f.name}, nil
+	return &reading{bridge: name, table: t, in: in, formats: formats, lanes: lanes, source: f.text, from: f.where(), named: f.name}, nil
 }
 
 // target is one place that --to names.
 type target interface {
 	at() place
-	// open connects to the place, or says within c.patience why it cannot, and makes the sink.
+	// values says which flags of its kind have values that they do not take.
+	values() error
+	// build says what is wrong with flags, files and the table together, and makes the clients. It reaches no server.
+	build(c *call, r *reading) error
+	// open connects to what was built, or says within c.patience why it cannot, and makes the sink.
 	open(ctx context.Context, c *call, r *reading) (sink.Sink, error)
 	// into names for people what is written into.
 	into(t *ddl.Table) string
@@ -171,6 +178,7 @@ func (c *call) targets(cmd *cobra.Command, f *targetFlags) ([]target, error) {
 		return nil, err
 	}
 	var out []target
+	var errs []error
 	for _, p := range places {
 		mode := modes[p.kind]
 		switch p.kind {
@@ -184,22 +192,22 @@ func (c *call) targets(cmd *cobra.Command, f *targetFlags) ([]target, error) {
 				mode = "two-phase"
 			}
 			b, err := p.broker("--to")
-			if err != nil {
-				return nil, err
+			if err == nil && b.topic == "" {
+				err = config("--to takes %s, and the topic is missing", p.kind.spelling())
 			}
-			if b.topic == "" {
-				return nil, config("--to takes %s, and the topic is missing", p.kind.spelling())
-			}
+			errs = append(errs, err)
 			out = append(out, &topicTarget{place: p, f: f, mode: mode, broker: b})
 		case atS3:
 			d, err := p.folder("--to")
-			if err != nil {
-				return nil, err
-			}
+			errs = append(errs, err)
 			out = append(out, &filesTarget{place: p, f: f, mode: mode, folder: d})
 		case atIndex:
 			out = append(out, &indexTarget{place: p, f: f})
 		}
+		errs = append(errs, out[len(out)-1].values())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

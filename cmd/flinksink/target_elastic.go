@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
 	"github.com/spf13/cobra"
 
+	"github.com/flinksink/flinksink/changelog"
 	"github.com/flinksink/flinksink/changelog/ddl"
 	"github.com/flinksink/flinksink/sink"
 	"github.com/flinksink/flinksink/sink/elastic"
@@ -50,6 +52,9 @@ type indexTarget struct {
 	f     *targetFlags
 	sink  *elastic.Sink
 	index string
+
+	client elastictransport.Interface
+	host   string
 }
 
 func (t *indexTarget) at() place { return t.place }
@@ -73,12 +78,22 @@ const (
 	elasticCA       = "ELASTICSEARCH_CA"
 )
 
-// open implements target. The server is asked for its name, so that one that is away is told at once.
-func (t *indexTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink, error) {
+// values implements target.
+func (t *indexTarget) values() error {
+	switch d := t.f.index.deletes; d {
+	case "", "tombstone", "hard":
+		return nil
+	default:
+		return usage(fmt.Errorf("--index-deletes %q: it is tombstone or hard", d))
+	}
+}
+
+// build implements target.
+func (t *indexTarget) build(c *call, r *reading) error {
 	f := &t.f.index
 	client, host, index, err := c.indexClient("--to", t.url)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	pressed := func(err error) {
 		switch {
@@ -100,25 +115,31 @@ func (t *indexTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink,
 	}
 	o := &elastic.Options{Pressed: pressed, Owing: owing, CreateIndex: t.f.create, Alias: f.alias, Refresh: f.refresh, IDPrefix: f.prefix, HashIDs: f.hash, Routing: f.routing, Columns: f.columns}
 	switch f.deletes {
-	case "":
 	case "tombstone":
 		o.Deletes = elastic.Tombstone
 	case "hard":
 		o.Deletes = elastic.Hard
-	default:
-		return nil, config("--index-deletes %q: it is tombstone or hard", f.deletes)
 	}
 	if strings.ContainsAny(index, "*,") {
-		return nil, config("--to names the index %q, which is several: a name that is made of rows is written with columns in braces, as in orders-{country}", index)
+		return config("--to names the index %q, which is several: a name that is made of rows is written with columns in braces, as in orders-{country}", index)
 	}
 	if t.sink, err = elastic.New(client, index, o); err != nil {
-		return nil, err
+		return err
 	}
-	t.index = index
-	if err := c.greet(ctx, "--to", client, host); err != nil {
-		return nil, err
+	t.index, t.client, t.host = index, client, host
+	if r.writes && r.in.Decoder != nil {
+		lane, err := t.sink.Lane(context.Background(), sink.Lane{Bridge: r.bridge, Sink: "elastic", Tables: []*changelog.Table{r.in.Decoder.Table()}})
+		if err != nil {
+			return err
+		}
+		return lane.Close(context.Background())
 	}
-	return t.sink, nil
+	return nil
+}
+
+// open implements target. The server is asked for its name, so that one that is away is told at once.
+func (t *indexTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink, error) {
+	return t.sink, c.greet(ctx, "--to", t.client, t.host)
 }
 
 // indexClient makes the client for a URL that flag names, which leads to an index, or with an empty path to none. It reaches no server.
@@ -141,7 +162,7 @@ func (c *call) indexClient(flag, to string) (client *elastictransport.Client, ho
 	}
 	if path := os.Getenv(elasticCA); path != "" {
 		if settings.CACert, err = os.ReadFile(path); err != nil {
-			return nil, "", "", config("%s: %w", elasticCA, err)
+			return nil, "", "", unreadable(elasticCA+" names "+path, err)
 		}
 	}
 	if client, err = elastictransport.New(settings); err != nil {

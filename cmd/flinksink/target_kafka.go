@@ -2,15 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flinksink/flinksink/bridge"
@@ -105,16 +106,16 @@ func (f *kafkaFlags) lines() (out []string, err error) {
 	if f.properties == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(f.properties)
+	text, err := (&call{}).readText("--kafka-properties", f.properties)
 	if err != nil {
-		return nil, config("--kafka-properties: %w", err)
+		return nil, err
 	}
-	for i, l := range strings.Split(string(b), "\n") {
+	for i, l := range strings.Split(text, "\n") {
 		if l = strings.TrimSpace(l); l == "" || l[0] == '#' || l[0] == '!' {
 			continue
 		}
 		if !strings.Contains(l, "=") {
-			return nil, config("--kafka-properties: line %d is no KEY=VALUE", i+1) // it may be a secret
+			return nil, config("%s: line %d is no KEY=VALUE", named("--kafka-properties", f.properties), i+1) // it may be a secret
 		}
 		out = append(out, l)
 	}
@@ -129,31 +130,57 @@ func sameSeeds(list string, seeds []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(theirs)), slices.Sorted(slices.Values(seeds)))
 }
 
-// brokersAt connects to a cluster, or says within c.patience why it cannot, and returns the cluster's id.
-func (c *call) brokersAt(ctx context.Context, flag string, t *ddl.Table, more ...kgo.Opt) (*client, string, error) {
+// brokersAt connects to a cluster, or says within c.patience why it cannot.
+func (c *call) brokersAt(ctx context.Context, flag string, t *ddl.Table, more ...kgo.Opt) (*client, error) {
+	cl, err := c.clientAt(flag, t, more...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.clusterOf(ctx, cl); err != nil {
+		cl.Close()
+		return nil, err
+	}
+	return cl, nil
+}
+
+// clientAt makes the client of a cluster that the URL of a flag names. It reaches no broker.
+func (c *call) clientAt(flag string, t *ddl.Table, more ...kgo.Opt) (*client, error) {
 	c.secretsOf(t)
 	opts, err := bridge.ClientOptions(t)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", flag, err)
+		return nil, ofURL(flag, err)
 	}
 	cl, err := newClient(append(append(opts, kgo.ClientID("flinksink")), more...))
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	id, err := c.clusterOf(ctx, cl)
-	if err != nil {
-		cl.Close()
-		return nil, "", fmt.Errorf("%s: %w", flag, err)
-	}
-	return cl, id, nil
+	cl.of = targetOf(flag, t)
+	return cl, nil
 }
 
+// ofURL says what is wrong with the client of a URL in the words of its flags: it was made of no table that anybody wrote.
+func ofURL(flag string, err error) error {
+	text := err.Error()
+	for _, of := range []string{"flinksink: ", "read table options: ", "configuration: "} {
+		text = strings.TrimPrefix(text, of)
+	}
+	if !strings.Contains(text, bootstrap) {
+		flag = "--kafka-config, --kafka-properties"
+	}
+	text = strings.NewReplacer("option '"+bootstrap+"'", "it", "option 'properties.", "property '", "'properties.", "'").Replace(text)
+	return &configError{err: &worded{flag + ": " + text, err}}
+}
+
+// clusterOf returns the id of a client's cluster, or says within c.patience why its brokers do not tell.
 func (c *call) clusterOf(ctx context.Context, cl *client) (id string, err error) {
 	err = c.ask(ctx, cl, func(ctx context.Context) error {
 		meta, err := kadm.NewClient(cl.Client).BrokerMetadata(ctx)
 		id = meta.Cluster
 		return err
 	})
+	if err != nil && ctx.Err() == nil && (cl.of.flag == "--to" || cl.of.flag == "--store") {
+		err = fmt.Errorf("%s: %w", cl.of.flag, err)
+	}
 	return id, err
 }
 
@@ -164,6 +191,7 @@ type topicTarget struct {
 	mode   string // "": in-transaction
 	broker broker
 
+	target  *ddl.Table
 	cl      *client
 	options kafka.Options
 	sink    *kafka.Sink
@@ -176,28 +204,28 @@ func (t *topicTarget) into(*ddl.Table) string { return "topic " + t.broker.topic
 func (t *topicTarget) own() bool { return t.mode != "two-phase" }
 
 // table is the target as Flink's SQL would declare it.
-func (t *topicTarget) table(r *reading) (*ddl.Table, error) {
+func (t *topicTarget) table(c *call, r *reading) (*ddl.Table, error) {
 	f := &t.f.kafka
-	text, name := r.source, f.table
+	text, name, where := r.source, f.table, r.from
 	if f.ddl != "" {
-		b, err := os.ReadFile(f.ddl)
-		if err != nil {
-			return nil, config("--kafka-ddl: %w", err)
+		var err error
+		if text, err = c.readText("--kafka-ddl", f.ddl); err != nil {
+			return nil, err
 		}
-		text = string(b)
+		where = named("--kafka-ddl", f.ddl)
 	}
 	own := f.ddl != "" || f.table != ""
 	if !own {
 		name = r.named
 	}
-	out, err := ddl.Find(text, name)
+	out, err := findTable(where, text, name, "--kafka-table")
 	if err != nil {
-		return nil, config("--kafka-ddl, --kafka-table: %w", err)
+		return nil, err
 	}
 	if !own {
 		out.Options = maps.Clone(r.table.Options) // with what the flags say
 	} else if topic := out.Options["topic"]; topic != "" && t.broker.topic != "" && topic != t.broker.topic {
-		return nil, config("table %s of --kafka-ddl is of topic %q, and --to names topic %q: correct one of them", out.Name(), topic, t.broker.topic)
+		return nil, config("%s: table %s is of topic %q, and --to names topic %q: correct one of them", where, out.Name(), topic, t.broker.topic)
 	}
 	if out.Options == nil {
 		out.Options = ddl.Options{}
@@ -209,56 +237,84 @@ func (t *topicTarget) table(r *reading) (*ddl.Table, error) {
 	return out, nil
 }
 
-// open implements target.
-func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink, error) {
+// values implements target.
+func (t *topicTarget) values() error { return t.f.kafka.times() }
+
+// build implements target.
+func (t *topicTarget) build(c *call, r *reading) error {
 	f := &t.f.kafka
-	if err := f.times(); err != nil {
-		return nil, err
-	}
-	into, err := t.table(r)
-	if err != nil {
-		return nil, err
-	}
-	c.secretsOf(into)
-	props, err := f.clientTable("--kafka-config", t.broker.seeds, into)
-	if err != nil {
-		return nil, err
-	}
+	var errs []error
+	bad := func(err error) { errs = append(errs, err) }
+	bad(f.lasts(!t.own(), r.interval, 0))
 	for _, topic := range r.in.Topics {
 		if topic == t.broker.topic && sameSeeds(r.table.Options[bootstrap], t.broker.seeds) {
-			return nil, config("--to names topic %q, which is the one that is read: the bridge would read what it writes", topic)
+			bad(config("--to names topic %q, which is the one that is read: the bridge would read what it writes", topic))
 		}
 	}
-	cl, id, err := c.brokersAt(ctx, "--to", props)
-	if err != nil {
-		return nil, err
+	var err error
+	if t.target, err = t.table(c, r); err != nil {
+		return errors.Join(append(errs, err)...)
 	}
-	t.cl = cl
-	if err := f.lasts(!t.own(), r.interval, mostTimeout(ctx, cl)); err != nil {
-		return nil, err
+	c.secretsOf(t.target)
+	props, err := f.clientTable("--kafka-config", t.broker.seeds, t.target)
+	if err == nil {
+		t.cl, err = c.clientAt("--to", props)
+	}
+	if err != nil {
+		return errors.Join(append(errs, err)...)
 	}
 	// Options.Member stays empty: a lane keeps its partitions through rebalances, while the group's generation goes on and this process has not heard of it yet;
 	// the broker would refuse such a checkpoint. What keeps others out are the ids of generations (see "sink/kafka sends its own requests" in docs/design.md).
 	t.options = kafka.Options{Prefix: f.prefix, TransactionTimeout: f.timeout, DeadLetterTopic: f.letters, Topic: f.checkpoints, MaxDowntime: f.away()}
+	if errors.Join(errs...) == nil { // the sink would say again what is wrong with the times
+		bad(t.make(r))
+	}
+	return errors.Join(errs...)
+}
+
+// make makes the sink of the options, and judges whether it takes the table. No broker is asked.
+func (t *topicTarget) make(r *reading) (err error) {
+	build := kafka.InTransaction
+	if !t.own() {
+		build = kafka.TwoPhase
+	}
+	if t.sink, err = build(t.cl.Client, t.target, r.formats, &t.options); err != nil || !r.writes || r.in.Decoder == nil {
+		return err
+	}
+	_, err = t.sink.Lane(context.Background(), sink.Lane{Bridge: r.bridge, Sink: "kafka", Tables: []*changelog.Table{r.in.Decoder.Table()}, Interval: r.interval})
+	return err
+}
+
+// open implements target.
+func (t *topicTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink, error) {
+	id, err := c.clusterOf(ctx, t.cl)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.there(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := t.f.kafka.lasts(!t.own(), r.interval, mostTimeout(ctx, t.cl)); err != nil {
+		return nil, err
+	}
 	if same, err := t.sameCluster(ctx, c, r, id); err != nil {
 		return nil, err
 	} else if same {
 		t.options.Group = groupOf(r.bridge, r.in) // its offsets move with the transaction
 	}
-	build := kafka.InTransaction
-	if !t.own() {
-		build = kafka.TwoPhase
-	}
-	if t.sink, err = build(cl.Client, into, r.formats, &t.options); err != nil {
-		return nil, err
-	}
-	if r.interval > 0 && r.in.Decoder != nil { // before anything is made, and not only when the bridge begins
-		l := sink.Lane{Bridge: r.bridge, Sink: "kafka", Tables: []*changelog.Table{r.in.Decoder.Table()}, Interval: r.interval}
-		if _, err := t.sink.Lane(ctx, l); err != nil {
-			return nil, err
+	return t.sink, t.make(r)
+}
+
+// there refuses a topic that does not exist, which a producer would wait for. What else may be wrong with it the sink finds.
+func (t *topicTarget) there(ctx context.Context, c *call) error {
+	topic := t.target.Options["topic"]
+	return c.ask(ctx, t.cl, func(ctx context.Context) error {
+		found, err := kadm.NewClient(t.cl.Client).ListTopics(ctx, topic)
+		if err == nil && errors.Is(found[topic].Err, kerr.UnknownTopicOrPartition) {
+			return config("--to: topic %q does not exist at %s: create it, or correct --to", topic, t.cl.seeds())
 		}
-	}
-	return t.sink, nil
+		return err
+	})
 }
 
 // sameCluster reports whether the topics that are read are on the cluster that is written to.
@@ -266,7 +322,7 @@ func (t *topicTarget) sameCluster(ctx context.Context, c *call, r *reading, id s
 	if r.apart {
 		return false, nil
 	}
-	cl, err := newClient(slices.Clone(r.in.Client))
+	cl, err := c.sourceClient(r.in)
 	if err != nil {
 		return false, err
 	}
@@ -297,9 +353,6 @@ func (t *topicTarget) check(ctx context.Context, k *checkup, s *subject, l sink.
 		return false
 	}
 	if k.bad("target", t.sink.Check(ctx, l)) {
-		return false
-	}
-	if k.bad("letters", keepsLetters([]target{t}, s.onData, t.f)) {
 		return false
 	}
 	k.ok("target", "topic %s: it is there, takes the table's columns, and the transaction timeout is within the brokers' limit", t.broker.topic)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -40,26 +41,34 @@ type tableTarget struct {
 
 func (t *tableTarget) at() place { return t.place }
 
-// open implements target.
-func (t *tableTarget) open(ctx context.Context, c *call, r *reading) (sink.Sink, error) {
+// values implements target.
+func (t *tableTarget) values() error { return t.f.table.shape.set(&postgres.Options{}) }
+
+// build implements target.
+func (t *tableTarget) build(c *call, r *reading) error {
 	o := &postgres.Options{Mode: postgres.Auto, Schema: t.f.keep.schema, CreateTable: t.f.create}
+	var err error
 	if t.mode != "" {
-		var err error
 		if o.Mode, err = postgres.ParseMode(t.mode); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := t.f.table.shape.set(o); err != nil {
-		return nil, err
+		return err
 	}
-	var err error
-	if t.pool, err = c.openPool(ctx, "--to", t.url, r.lanes); err != nil {
-		return nil, err
+	t.pool, err = c.newPool("--to", t.url, r.lanes)
+	judged := t.pool
+	if err != nil {
+		judged = &pgxpool.Pool{} // the options are judged all the same, and nothing is asked of it
 	}
-	if t.sink, err = postgres.New(t.pool, t.f.table.into, o); err != nil {
-		return nil, err
-	}
-	return t.sink, nil
+	var bad error
+	t.sink, bad = postgres.New(judged, t.f.table.into, o)
+	return errors.Join(err, bad)
+}
+
+// open implements target.
+func (t *tableTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink, error) {
+	return t.sink, c.ping(ctx, "--to", t.pool)
 }
 
 func (t *tableTarget) into(table *ddl.Table) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -30,7 +31,7 @@ type s3Flags struct {
 	fileMiB             int64
 
 	endpoint, region string
-	pathStyle        string // "true", "false" or "": where an endpoint is named
+	pathStyle        choice // where it is not made: true where an endpoint is named
 }
 
 func (f *s3Flags) add(cmd *cobra.Command) {
@@ -38,7 +39,7 @@ func (f *s3Flags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.kind, "s3-kind", "", "s3: what a row of a file is: `KIND` is append (default: the table only inserts), changelog (every change, with its kind and position) or upsert (the last change of each key in a file)")
 	fs.BoolVar(&f.manifest, "s3-manifest", true, "s3: write an object for each checkpoint that names its files, by which readers see all of it or nothing; verify, compact and success go by it")
 	fs.StringVar(&f.eventTime, "s3-event-time", "", "s3: Flink `COLUMN` of time whose greatest value goes into the manifests, for success")
-	fs.Int64Var(&f.fileMiB, "s3-file-size", 0, "s3: `MiB` at which a file is ended (default 256); each checkpoint ends all, see --interval")
+	fs.Int64Var(&f.fileMiB, "s3-file-size", 256, "s3: `MiB` at which a file is ended; each checkpoint ends all, see --interval")
 	f.addFiles(cmd)
 	f.addClient(cmd)
 }
@@ -56,7 +57,7 @@ func (f *s3Flags) addClient(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.endpoint, "s3-endpoint", "", "s3: `URL` of a server that is not AWS (default AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or that of the profile)")
 	fs.StringVar(&f.region, "s3-region", "", "s3: `REGION` (default AWS_REGION, or that of the profile; us-east-1 where an endpoint is named)")
-	fs.StringVar(&f.pathStyle, "s3-path-style", "", "s3: `WHETHER` the bucket is a part of the path, true, and not of the host's name, false (default: true where an endpoint is named)")
+	fs.Var(&f.pathStyle, "s3-path-style", "s3: the bucket is a part of the path and not of the host's name, where it is with =false (default true where an endpoint is named, else false)")
 	fs.Lookup("s3-path-style").NoOptDefVal = "true"
 }
 
@@ -69,7 +70,7 @@ func (f *s3Flags) words() (out []string) {
 		out = append(out, "--s3-region", f.region)
 	}
 	if f.pathStyle != "" {
-		out = append(out, "--s3-path-style="+f.pathStyle)
+		out = append(out, "--s3-path-style="+string(f.pathStyle))
 	}
 	return out
 }
@@ -147,24 +148,19 @@ func (f *s3Flags) options(mode string) (*s3sink.Options, error) {
 	if mode == "rename" {
 		o.Mode = s3sink.Rename
 	}
-	var err error
-	if o.Kind, err = f.rows(); err != nil {
+	var kind, format, compression, folders error
+	o.Kind, kind = f.rows()
+	o.Format, format = f.files()
+	o.Compression, compression = f.compressed()
+	o.PartitionBy, folders = f.folders()
+	if err := errors.Join(kind, format, compression, folders, within("--s3-file-size", f.fileMiB, 1, mostMiB)); err != nil {
 		return nil, err
-	}
-	if o.Format, err = f.files(); err != nil {
-		return nil, err
-	}
-	if o.Compression, err = f.compressed(); err != nil {
-		return nil, err
-	}
-	if o.PartitionBy, err = f.folders(); err != nil {
-		return nil, err
-	}
-	if f.fileMiB < 0 || f.fileMiB > 1<<30 {
-		return nil, usage(fmt.Errorf("--s3-file-size is a number of MiB, 1 or more"))
 	}
 	return o, nil
 }
+
+// mostMiB is 5 TiB, the largest object that S3 has.
+const mostMiB = 5 << 20
 
 // filesTarget is a folder of a bucket.
 type filesTarget struct {
@@ -186,19 +182,33 @@ func (t *filesTarget) into(*ddl.Table) string {
 
 func (t *filesTarget) own() bool { return false }
 
+// values implements target.
+func (t *filesTarget) values() (err error) {
+	t.options, err = t.f.s3.options(t.mode)
+	return err
+}
+
+// build implements target.
+func (t *filesTarget) build(c *call, r *reading) error {
+	var bad error
+	t.client, bad = c.newBucketClient("--to", &t.f.s3)
+	client := t.client
+	if bad != nil {
+		client = s3.New(s3.Options{}) // the options are judged all the same, and nothing is asked of it
+	}
+	var err error
+	if t.sink, err = s3sink.New(client, t.folder.bucket, t.folder.prefix, t.options); err == nil && r.writes && r.in.Decoder != nil {
+		_, err = t.sink.NewFile(r.in.Decoder.Table(), io.Discard)
+		if e, ok := err.(*sink.Error); ok && e.Err != nil {
+			err = &configError{err: e.Err}
+		}
+	}
+	return errors.Join(bad, err)
+}
+
 // open implements target.
 func (t *filesTarget) open(ctx context.Context, c *call, _ *reading) (sink.Sink, error) {
-	var err error
-	if t.options, err = t.f.s3.options(t.mode); err != nil {
-		return nil, err
-	}
-	if t.client, err = c.bucketClient(ctx, "--to", &t.f.s3); err != nil {
-		return nil, err
-	}
-	if t.sink, err = s3sink.New(t.client, t.folder.bucket, t.folder.prefix, t.options); err != nil {
-		return nil, err
-	}
-	return t.sink, nil
+	return t.sink, c.reach(ctx, "--to", &t.f.s3, t.client, t.folder)
 }
 
 func (t *filesTarget) keeper() (sink.Store, error) {

@@ -218,7 +218,7 @@ func TestDDL_BadInput(t *testing.T) {
 		})
 	}
 	missing := command(t, "read", "--ddl", "absent.sql", "--file", topic)
-	if missing.status != exitConfig || !strings.Contains(missing.errs, "--ddl: open absent.sql") {
+	if missing.status != exitConfig || !strings.Contains(missing.errs, "--ddl absent.sql: there is no such file") {
 		t.Errorf("status %d: %s", missing.status, missing.errs)
 	}
 	missing = command(t, "read", "--ddl", write(t, "ddl.sql", people), "--file", "absent.jsonl")

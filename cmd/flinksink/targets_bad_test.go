@@ -22,7 +22,7 @@ func TestTargets_BadInput(t *testing.T) {
 		{"--to s3:///prefix", "the name of the bucket is missing"},
 		{"--to s3://me:geheim42@lake/x", "AWS_SECRET_ACCESS_KEY"},
 		{"--to s3://lake/x", "--s3-region"},
-		{"--to s3://lake/x --s3-region eu-west-1", "the keys of the bucket are missing"},
+		{"--to s3://lake/x --s3-region eu-west-1 --s3-kind changelog", "the keys of the bucket are missing"},
 		{"--to s3://lake/x --s3-endpoint nowhere", "--s3-endpoint"},
 		{"--to s3://lake/x --s3-endpoint http://me:geheim42@s3", "--s3-endpoint"},
 		{"--to s3://lake/x --s3-format orc", "--s3-format \"orc\": it is json"},

@@ -51,7 +51,7 @@ func TestRun_Kafka(t *testing.T) {
 		t.Errorf("into the topic that is read: %+v", got)
 	}
 	got = command(t, "run", "--bridge", "x", "--ddl", ddl, "--brokers", broker, "--to", "kafka://"+broker+"/absent", "--until-end")
-	if got.status == exitDone || !strings.Contains(got.errs, `"absent"`) {
+	if got.status != exitConfig || !strings.Contains(got.errs, `--to: topic "absent" does not exist at `+broker+`: create it, or correct --to`) {
 		t.Errorf("into a topic that is missing: %+v", got)
 	}
 }
@@ -151,11 +151,13 @@ func TestDeciding(t *testing.T) {
 		{"kafka://b:1/t postgres://a/b", "staged", "kafka", ""},
 		{"http://e/i s3://l/p", "", "s3", ""},
 	} {
-		f := &targetFlags{to: strings.Fields(c.to)}
+		f, cmd := &targetFlags{}, &cobra.Command{}
+		f.add(cmd) // for the defaults of the other flags
+		f.to = strings.Fields(c.to)
 		if c.mode != "" {
 			f.modes = []string{c.mode}
 		}
-		ts, err := (&call{}).targets(&cobra.Command{}, f)
+		ts, err := (&call{}).targets(cmd, f)
 		if err != nil {
 			t.Errorf("%s: %v", c.to, err)
 			continue

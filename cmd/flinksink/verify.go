@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -71,7 +72,7 @@ The exit status is 1 if a row differs. Counts and positions are printed, and wit
   flinksink verify --bridge orders --ddl orders.sql --to postgres://app@db/shop --into sales.orders --show-keys
   flinksink verify --bridge orders --ddl orders.sql --to http://search:9200/orders --store postgres://app@db/shop
   flinksink verify --bridge lake --ddl views.sql --to s3://lake/raw --s3-format parquet`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.add(cmd)
 	cmd.RunE = c.runE(func(cmd *cobra.Command) error { return c.doVerify(cmd, f, false) })
@@ -91,7 +92,7 @@ ends its generations, leaves a row alone that somebody changed meanwhile, and is
 on all the same, the repair stops; what was mended stays, and the next repair finds what is left.`,
 		Example: `  flinksink repair --bridge orders --ddl orders.sql --to postgres://app@db/shop
   flinksink repair --bridge orders --ddl orders.sql --to postgres://app@db/shop --yes --reason "backup of the 3rd"`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do it; without, it is shown what would be done")
@@ -102,31 +103,18 @@ on all the same, the repair stops; what was mended stays, and the next repair fi
 
 func (c *call) doVerify(cmd *cobra.Command, f *verifyFlags, mends bool) error {
 	ctx := cmd.Context()
-	switch {
-	case f.bridge == "":
-		return usage(fmt.Errorf("--bridge is empty: name the bridge"))
-	case f.memory < 1 || f.memory > 1<<20:
-		return usage(fmt.Errorf("--memory is a number of MiB, 1 or more"))
+	var errs []error
+	if f.bridge == "" {
+		errs = append(errs, usage(fmt.Errorf("--bridge is empty: name the bridge")))
 	}
+	errs = append(errs, within("--memory", int64(f.memory), 1, 1<<20))
 	o := &bridge.VerifyOptions{Memory: f.memory << 20, Keys: f.showKeys, Why: f.reason}
 	for _, text := range f.from {
 		p, err := parsePosition(text)
 		if err != nil {
-			return usage(fmt.Errorf("--from: %w", err))
+			errs = append(errs, usage(fmt.Errorf("--from: %w", err)))
 		}
 		o.From = append(o.From, p)
-	}
-	t, err := c.load(cmd, &f.table, &f.broker)
-	if err != nil {
-		return err
-	}
-	d, err := decoder(t, &f.table)
-	if err != nil {
-		return err
-	}
-	in, err := bridge.FromTable(t, d)
-	if err != nil {
-		return err
 	}
 	if f.target.index.deletes == "" {
 		f.target.index.deletes = "tombstone"
@@ -135,18 +123,30 @@ func (c *call) doVerify(cmd *cobra.Command, f *verifyFlags, mends bool) error {
 		}
 	}
 	ts, err := c.targets(cmd, &f.target)
-	if err != nil {
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return err
 	}
 	if len(ts) > 1 {
 		return usage(fmt.Errorf("--to names %d targets: they are compared one by one, with the --sink and the --store of the run", len(ts)))
 	}
-	r, err := newReading(f.bridge, t, in, &f.table, 1)
+	if ts[0].at().kind == atKafka {
+		return config("--to names a topic, which keeps every change and cannot be compared row by row: compare what a table reads of it, by a bridge of the topic into Postgres and verify there")
+	}
+	t, err := c.load(&f.table, &f.broker)
 	if err != nil {
 		return err
 	}
-	if ts[0].at().kind == atKafka {
-		return config("--to names a topic, which keeps every change and cannot be compared row by row: compare what a table reads of it, by a bridge of the topic into Postgres and verify there")
+	d, err := decoder(t, &f.table)
+	if err != nil {
+		return err
+	}
+	in, err := inputOf(&f.table, &f.broker, t, d)
+	if err != nil {
+		return err
+	}
+	r, err := newReading(f.bridge, t, in, &f.table, 1)
+	if err != nil {
+		return err
 	}
 	opened, err := c.open(ctx, ts, &f.target, r)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		{[]string{"--memory", "0"}, "--memory is a number of MiB"},
+		{[]string{"--memory", "0"}, "--memory is 0: it has to be 1 or more"},
 		{[]string{"--from", "x"}, "--from: \"x\": a position is written TOPIC:PARTITION:OFFSET"},
 		{[]string{"--bridge", ""}, "--bridge is empty"},
 		{[]string{"--bridge", "other"}, "has no positions of bridge \"other\""},

@@ -13,16 +13,21 @@ func (c *call) version() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version of the program and what it was built with",
 		Example: "  flinksink version",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: c.runE(func(cmd *cobra.Command) error {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				info = &debug.BuildInfo{}
-			}
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionText(info))
+			_, err := fmt.Fprint(cmd.OutOrStdout(), builtWith())
 			return err
 		}),
 	}
+}
+
+// builtWith is the text of the version of this program.
+func builtWith() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return versionText(info)
 }
 
 // versionText shows what matters in a report of a mistake: our version, the compiler, and the libraries that talk to servers.
