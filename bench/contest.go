@@ -79,6 +79,10 @@ func (b *bench) compete(ctx context.Context, s *servers, c contest) (*outcome, e
 			i := (round + k) % len(c.contenders)
 			b.tables++
 			table := fmt.Sprintf("t%d", b.tables)
+			// What the one before has left to write is not the next one's to wait for, nor a checkpoint of the server in the middle of a run.
+			if _, err := s.pool.Exec(ctx, "CHECKPOINT"); err != nil {
+				return nil, err
+			}
 			if err := newTable(ctx, s.pool, c.phases[0].shape, table, c.contenders[i].with); err != nil {
 				return nil, err
 			}

@@ -103,7 +103,7 @@ func (s *servers) signature(ctx context.Context, table string) (text string, err
 
 // newTable makes a table that is empty, or loaded with the rows of base. Afterwards the server has nothing left to write of it.
 func (s *servers) newTable(ctx context.Context, name string, loaded bool) error {
-	if _, err := s.pool.Exec(ctx, fmt.Sprintf(`DROP TABLE IF EXISTS "%s"; CREATE TABLE "%s" (%s, PRIMARY KEY (id)) WITH (autovacuum_enabled = off)`, name, name, shape.SQL())); err != nil {
+	if _, err := s.pool.Exec(ctx, fmt.Sprintf(`DROP TABLE IF EXISTS "%s"; CREATE TABLE "%s" (%s, PRIMARY KEY (id)) WITH (autovacuum_enabled = off, fillfactor = %d)`, name, name, shape.SQL(), s.fillfactor)); err != nil {
 		return err
 	}
 	if loaded {

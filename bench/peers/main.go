@@ -46,6 +46,7 @@ var wants = map[string][2]float64{
 
 type options struct {
 	rows, rounds, batch int
+	fillfactor          int
 	limit               time.Duration
 	only                []string
 }
@@ -55,6 +56,7 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.rows, "rows", 1_000_000, "rows with new keys; there are half as many updates, and a tenth of those deletes")
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds, each contender once in each")
 	flags.IntVar(&o.batch, "bento-batch", 1000, "rows of a batch of Bento, at most 16,000")
+	flags.IntVar(&o.fillfactor, "fillfactor", 100, "of the table, 10 to 100; 70 is what flinksink makes tables that are updated with")
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "the longest run of a contender")
 	only := flags.String("only", strings.Join(names(), ","), "contenders")
 	if err := flags.Parse(args); err != nil {
@@ -66,8 +68,8 @@ func parse(args []string) (o options, err error) {
 			return o, fmt.Errorf("-only: there is no contender %q: they are %s", n, strings.Join(names(), ", "))
 		}
 	}
-	if o.rows < 100 || o.rounds < 1 || o.batch < 1 || o.batch > 16_000 || o.limit <= 0 || flags.NArg() > 0 {
-		return o, errors.New("-rows is at least 100, -rounds at least 1, -bento-batch 1 to 16,000, -limit above 0, and there are no arguments beside the flags: see -h")
+	if o.rows < 100 || o.rounds < 1 || o.batch < 1 || o.batch > 16_000 || o.fillfactor < 10 || o.fillfactor > 100 || o.limit <= 0 || flags.NArg() > 0 {
+		return o, errors.New("-rows is at least 100, -rounds at least 1, -bento-batch 1 to 16,000, -fillfactor 10 to 100, -limit above 0, and there are no arguments beside the flags: see -h")
 	}
 	return o, nil
 }
@@ -83,7 +85,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer s.stop()
-	fmt.Printf("  broker: %s\n  %s\n", s.broker, s.about)
+	s.fillfactor = o.fillfactor
+	fmt.Printf("  broker: %s\n  %s\n  fillfactor of the tables: %d\n", s.broker, s.about, s.fillfactor)
 	var peers []peer
 	for _, p := range all(s, o) {
 		if !slices.Contains(o.only, p.name) {

@@ -35,7 +35,9 @@ type servers struct {
 	topics []string
 	flink  *cluster // nil: not started
 	runs   int
-	undo   []func()
+
+	fillfactor int // of each table
+	undo       []func()
 }
 
 func startServers(ctx context.Context) (_ *servers, err error) {
