@@ -50,7 +50,11 @@ func (c *committer) names() []string {
 	return names
 }
 
-// look adds to b what tells whether the transaction may end.
+// planOnce has the statements after it planned once for a connection: to plan the look at the tables and the fence anew for each checkpoint takes the server longer than
+// to run them. Statements over rows come before it, since they want a plan for the number of rows that they have.
+const planOnce = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true) WHERE current_setting('plan_cache_mode', true) IS NOT NULL"
+
+// look adds to b, which holds planOnce, what tells whether the transaction may end.
 func (c *committer) look(b *pgx.Batch) {
 	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
 	targets := known(c.targets)
@@ -71,14 +75,15 @@ func (c *committer) looked(ctx context.Context, failed int, err error) error {
 	if errors.Is(err, sink.ErrUncertain) {
 		return err
 	}
-	if failed > 0 && state(err) == refusedState {
+	const constraints = 1
+	if failed > constraints && state(err) == refusedState {
 		if altered := c.alteredSince(ctx); altered != nil {
 			return lift(altered)
 		}
 		return &sink.Error{Class: sink.ErrTransient, Err: errAltered}
 	}
 	err = c.why(ctx, err)
-	if failed > 0 || classify(err) != sink.ErrRejected {
+	if failed != constraints || classify(err) != sink.ErrRejected {
 		return lift(err)
 	}
 	c.careful = true

@@ -39,6 +39,7 @@ func (c inTransaction) Save(ctx context.Context, gen sink.Generation, cp sink.Ch
 	t, unlooked := c.tx, c.unlooked
 	c.tx, c.rows, c.unlooked = nil, 0, false // it ends here, either way
 	var b pgx.Batch
+	b.Queue(planOnce)
 	if t != nil && unlooked {
 		c.look(&b)
 	}
