@@ -57,11 +57,14 @@ const planOnce = "SELECT set_config('plan_cache_mode', 'force_generic_plan', tru
 // look adds to b, which holds planOnce, what tells whether the transaction may end.
 func (c *committer) look(b *pgx.Batch) {
 	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
-	targets := known(c.targets)
-	if len(targets) == 0 {
+	lookAt(b, shapedTables(known(c.targets)))
+}
+
+// lookAt adds to b what fails with refusedState where a table is another one than it was.
+func lookAt(b *pgx.Batch, tables []shapedTable) {
+	if len(tables) == 0 {
 		return
 	}
-	tables := shapedTables(targets)
 	rows, rules := make([]string, len(tables)), make([]string, len(tables))
 	for i, t := range tables {
 		rows[i], rules[i] = t.Rows, t.Rules

@@ -350,17 +350,13 @@ func (c *committer) stageCheckpoint(ctx context.Context, cut sink.Cut) (sink.Com
 			head.Tables = append(head.Tables, tg.shaped())
 		}
 	}
-	if err := s.seal(ctx, cut.Checkpoint, head); err != nil {
-		return sink.Committable{}, err
-	}
 	mark := receipt{Chunks: s.count, Digest: s.digest.sum(), Hook: hook}
 	out, err := c.committable(cut, mark)
 	if err != nil {
 		return sink.Committable{}, err
 	}
-	t := c.tx
-	c.tx = nil
-	if err := t.commit(ctx); err != nil {
+	c.tx = nil // it ends here, either way
+	if err := s.seal(ctx, cut.Checkpoint, head); err != nil {
 		return sink.Committable{}, err
 	}
 	c.kept = s.kept.of(s.w, cut.Checkpoint, mark, head)

@@ -71,33 +71,25 @@ func (d digest) add(statement string, params [][]byte) {
 	}
 }
 
-// seal gives what was staged the number of its checkpoint.
+// seal gives what was staged the number of its checkpoint, and commits.
 func (s *stage) seal(ctx context.Context, cp sink.CheckpointID, head stagedHead) error {
 	text, err := json.Marshal(head)
 	if err != nil {
+		s.t.rollback(ctx)
 		return err
 	}
 	staging := s.t.s.store.staging
 	key := []any{s.w.bridge, s.w.sink, int64(s.w.gen), int64(cp)}
 	var b pgx.Batch
-	b.Queue(`SELECT EXISTS (SELECT FROM `+s.t.s.store.fence+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND committed >= $4)
-		OR EXISTS (SELECT FROM `+staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4)`, key...)
+	b.Queue(planOnce)
+	b.Queue(`SELECT `+unless(`NOT EXISTS (SELECT FROM `+s.t.s.store.fence+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND committed >= $4)
+		AND NOT EXISTS (SELECT FROM `+staging+` WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = $4)`), key...)
 	b.Queue(`UPDATE `+staging+` SET checkpoint = $4 WHERE bridge = $1 AND sink = $2 AND generation = $3 AND checkpoint = 0`, key...)
 	b.Queue(`INSERT INTO `+staging+` (bridge, sink, generation, checkpoint, number, statement) VALUES ($1, $2, $3, $4, 0, $5)`, append(key, string(text))...)
-	answers := s.t.SendBatch(ctx, &b)
-	var used bool
-	err = answers.QueryRow().Scan(&used)
-	// Where the number was used the statements after the first are refused, or else go with the transaction.
-	if end := answers.Close(); err == nil && !used {
-		err = end
-	}
-	if err != nil {
-		return lift(err)
-	}
-	if used {
+	if _, err = s.t.commitAfter(ctx, &b); state(err) == refusedState {
 		return &sink.Error{Class: sink.ErrFenced, Err: fmt.Errorf("checkpoint number %d.%d is not above the last one: it was used before", s.w.gen, cp)}
 	}
-	return nil
+	return err
 }
 
 // playAtOnce is how many chunks are fetched at a time: few, since one may be large.
@@ -172,6 +164,11 @@ func (s *Sink) merge(ctx context.Context, p prepared, m *merger) error {
 			return configf("checkpoint %d.%d was staged by a program with Options.InCheckpoint, which belongs to it: commit it with that program", p.gen, p.cp)
 		}
 		idle = s.o.IdleTimeout
+	}
+	if m.kept != nil && !p.Hook {
+		if done, err := s.mergeKept(ctx, p, m, idle); done || err != nil {
+			return err
+		}
 	}
 	var t *transaction
 	var err error
