@@ -59,6 +59,7 @@ type bench struct {
 	quick   bool
 	fixed   bool // rounds is what was asked for
 	shapes  []*rows.Shape
+	phases  int // of section postgres
 	goals   []goal
 
 	started *servers // by servers
@@ -140,6 +141,7 @@ func measure(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("only", everything, "sections to run; waits is one more")
 	shapes := flags.String("shapes", "narrow,wide", "rows that the sections with Postgres and s3 write; section flat takes the first")
 	flags.IntVar(&b.rounds, "rounds", 0, "rounds, each contender once in each (default 7, and 11 in section guarantee; with -quick 3)")
+	flags.IntVar(&b.phases, "phases", 3, "of section postgres, the first of: new keys, updates, deletes")
 	flags.IntVar(&b.rows, "rows", 0, "narrow rows of each phase of the sections with Postgres, of wide ones a third (default 300,000, with -quick 60,000)")
 	flags.IntVar(&b.records, "records", 0, "records of sections memory and flat, the longest journey (default 3,000,000, with -quick 400,000)")
 	flags.StringVar(&b.into, "into", "", "target that section flat is measured into: kafka or s3 (default both)")
@@ -158,8 +160,8 @@ func measure(ctx context.Context, args []string, out io.Writer) error {
 	orDefault(&b.rounds, rounds)
 	orDefault(&b.rows, n)
 	orDefault(&b.records, records)
-	if b.rounds < 1 || b.rows < 1 || b.records < 1 || flags.NArg() > 0 {
-		return errors.New("-rounds, -rows and -records are numbers above 0, and there are no arguments beside the flags: see -h")
+	if b.rounds < 1 || b.rows < 1 || b.phases < 1 || b.records < 1 || flags.NArg() > 0 {
+		return errors.New("-rounds, -rows, -phases and -records are numbers above 0, and there are no arguments beside the flags: see -h")
 	}
 	for n := range strings.SplitSeq(*shapes, ",") {
 		switch n {

@@ -150,6 +150,9 @@ func (c *committer) lateWorks(ctx context.Context, t *transaction, runs [][]chan
 			}
 			todo = append(todo, w)
 			continue
+		case ways[i] == bulk && tg.layered(changes): // it has no net effect that could be written at once
+			todo = append(todo, lateWork{index: i, tg: tg, rank: rank[i], work: work{changes: changes}, run: true, how: bulk})
+			continue
 		}
 		if bad := c.apply.unfit(tg, changes); len(bad) > 0 {
 			return nil, 0, rejected(bad)

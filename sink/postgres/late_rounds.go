@@ -19,11 +19,6 @@ func (c *committer) arrange(ctx context.Context, t *transaction, runs [][]change
 		return 0, nil, err
 	}
 	ways, occupy := make([]order, len(runs)), make([]bool, len(runs))
-	for i, run := range runs {
-		if now, _ := current(c.targets[i], run); len(c.targets[i].layers(now)) > 1 {
-			ways[i] = exact // whose guard looks at each change
-		}
-	}
 	for last, tried := false, false; ; {
 		todo, superseded, err := c.lateWorks(ctx, t, runs, all, ways)
 		if err != nil {
@@ -64,7 +59,7 @@ func turn(ways []order, occupy []bool, stuck []lateWork) (turned bool) {
 	for _, waits := range []bool{false, true} {
 		for _, w := range stuck {
 			i := w.index
-			if foreign(w.refusal) != waits || was[i] != ways[i] || w.run && w.how == bulk {
+			if foreign(w.refusal) != waits || was[i] != ways[i] || w.tg.swap != nil {
 				continue
 			}
 			switch {

@@ -61,6 +61,12 @@ func (tg *target) layers(changes []changelog.Change) [][]changelog.Change {
 	return out
 }
 
+// layered reports whether changes are of more than one layer.
+func (tg *target) layered(changes []changelog.Change) bool {
+	now, _ := current(tg, changes)
+	return len(tg.layers(now)) > 1
+}
+
 // appendSent appends the numbers of the columns that a change has.
 func (tg *target) appendSent(dst []byte, c *changelog.Change) []byte {
 	for n := range tg.columns {

@@ -86,9 +86,9 @@ func (c *committer) looked(ctx context.Context, failed int, err error) error {
 		return &sink.Error{Class: sink.ErrTransient, Err: errAltered}
 	}
 	err = c.why(ctx, err)
+	c.careful = c.careful || failed == constraints && !victim(err)
 	if failed != constraints || classify(err) != sink.ErrRejected {
 		return lift(err)
 	}
-	c.careful = true
 	return &sink.Error{Class: sink.ErrTransient, Err: fmt.Errorf("a constraint that is checked at the end of a transaction is broken, by rows that its next try will name: %w", tell(err))}
 }

@@ -55,6 +55,9 @@ func (c inTransaction) Save(ctx context.Context, gen sink.Generation, cp sink.Ch
 		}
 		return err
 	}
+	if unlooked {
+		c.awaited = 0
+	}
 	return nil
 }
 

@@ -86,7 +86,7 @@ func (c *committer) beginCopying(ctx context.Context, first taken) (written bool
 	case r.err != nil, classify(err) == sink.ErrRejected:
 		c.apply.copiedPlain(tg, false)
 		c.apply.tried = true
-	case victim(err), byOrder(err): // tried once more as any batch is, see again
+	case victim(err): // tried once more as any batch is, see again
 	default:
 		return false, err
 	}

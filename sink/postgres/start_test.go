@@ -163,6 +163,35 @@ func TestStart_Broken(t *testing.T) {
 	}
 }
 
+// A trigger that comes while the lane runs fails at the end of the transaction, for a reason that is no fault of a row: Save finds it, and from then on Prepare.
+func TestLook_TriggerComesLater(t *testing.T) {
+	e := newEnv(t)
+	w := e.writer(e.pool(nil), e.options(), e.keyed())
+	w.put(w.change(changelog.Insert, num(1), str("a")))
+	e.exec(`CREATE FUNCTION odd() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'odd' USING ERRCODE = 'XX001'; END $$;
+		CREATE CONSTRAINT TRIGGER odd AFTER INSERT ON kv DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION odd()`)
+	for n := range 3 {
+		w.at = 1
+		if err := w.write(w.change(changelog.Insert, num(2), str("b"))); err != nil {
+			t.Fatal(err)
+		}
+		err, saving := w.prepare(), false
+		if err == nil {
+			err, saving = w.save(), true
+		}
+		if sink.ClassOf(err) != sink.ErrTransient || saving != (n == 0) {
+			t.Errorf("try %d, in Save %v: %v", n, saving, err)
+		}
+		w.c.Discard(t.Context())
+		w.acquire()
+	}
+	e.exec("DROP TRIGGER odd ON kv")
+	w.put(w.change(changelog.Insert, num(2), str("b")))
+	if got := e.one("SELECT count(*) FROM kv"); got != "2" {
+		t.Errorf("%s rows", got)
+	}
+}
+
 // A constraint that can be deferred comes while the lane runs, and rows break it: the first checkpoint finds out with COMMIT, and does not commit; the next ones look
 // before, and say what is wrong.
 func TestLook_ConstraintComesLater(t *testing.T) {
