@@ -10,21 +10,22 @@ import (
 
 // This file writes changes under Options.Version of which some lack columns. The net effect would put the columns that such a change lacks in from the change of its key before it, and
 // all of it under the version of the last. If the table is ahead of the first of the two, and not of the second, an older value would win. So they are written one after the other,
-// and the guard looks at each.
+// and the guard looks at each. It is the same with a row and the delete after it that marks it (Options.SoftDelete): the mark would come with what the row was told to hold.
 
 // layers splits changes in such a way that no change is merged with one before it. Those of one key are in the layers in their order, and most are in the first: a row that is whole
-// makes those before it void, and so does one that has the columns of the one before it.
+// makes those before it void, and so does one that has the columns of the one before it. nil: there is nothing to split.
 func (tg *target) layers(changes []changelog.Change) [][]changelog.Change {
 	if tg.version < 0 {
 		return nil
 	}
-	parts := false
+	split := false
 	for i := range changes {
-		if parts = changes[i].Kind.Adds() && lacksColumns(tg, &changes[i]); parts {
+		if adds := changes[i].Kind.Adds(); adds && lacksColumns(tg, &changes[i]) || !adds && tg.soft {
+			split = true
 			break
 		}
 	}
-	if !parts {
+	if !split {
 		return nil
 	}
 	type top struct {
@@ -52,6 +53,8 @@ func (tg *target) layers(changes []changelog.Change) [][]changelog.Change {
 				at.layer++
 			}
 			at.columns, at.there = string(columns), true
+		} else if tg.soft && at.there {
+			at.layer, at.there = at.layer+1, false
 		}
 		for len(out) <= at.layer {
 			out = append(out, nil)

@@ -168,3 +168,47 @@ func TestVersion_PartsThatWaitForATrigger(t *testing.T) {
 		}
 	}
 }
+
+// A row that the table is ahead of, and a delete of it that the table is not ahead of, in one batch: the row is marked, and holds what it held, as it does when they come one by one.
+func TestVersion_MarkBehindOlder(t *testing.T) {
+	everyMode(t, func(t *testing.T, e *env, o *postgres.Options) {
+		for n, parts := range []bool{false, true} {
+			for _, after := range []bool{false, true} {
+				var got []string
+				for _, single := range []bool{true, false} {
+					e.exec("DROP TABLE IF EXISTS kv; CREATE TABLE kv (k bigint PRIMARY KEY, a text, b text, ver bigint, dead boolean NOT NULL DEFAULT false); INSERT INTO kv VALUES (1, 'x', 'x', 10)")
+					o.Version, o.SoftDelete.Column, o.Schema = "ver", "dead", e.own+strings.Repeat("_", 1+2*n)
+					if single {
+						o.Schema += "s"
+					}
+					if after {
+						o.Schema += "a"
+					}
+					w := e.writer(e.pool(nil), o, table(t, "kv", upsert, "k", "k BIGINT NOT NULL", "a STRING", "b STRING", "ver BIGINT"))
+					b := str("old")
+					if parts {
+						b = changelog.UnchangedValue()
+					}
+					cs := []changelog.Change{w.change(changelog.UpdateAfter, num(1), str("old"), b, num(8)), w.change(changelog.Delete, num(1), str("old"), str("old"), num(12))}
+					if after {
+						cs = append(cs, w.change(changelog.Insert, num(1), str("n"), str("n"), num(13)))
+					}
+					if single {
+						for _, c := range cs {
+							if err := w.write(c); err != nil {
+								t.Fatal(err)
+							}
+						}
+					} else if err := w.write(cs...); err != nil {
+						t.Fatal(err)
+					}
+					w.finish()
+					got = append(got, strings.Join(e.all("SELECT * FROM kv"), ""))
+				}
+				if got[0] != got[1] {
+					t.Errorf("parts %v, a row after the delete %v: %s, one by one %s", parts, after, got[1], got[0])
+				}
+			}
+		}
+	})
+}
