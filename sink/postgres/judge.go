@@ -184,7 +184,7 @@ func sameKeyMissing(a, b error) bool {
 
 // holders tells which rows are refused by a unique or an exclusion constraint for good. Two rows that swap their values are each refused for
 // the other; so all rows of these keys are taken out of the table, or where they have to stay give up their values, which is undone later, and who is refused even now is refused
-// for a row that stays.
+// for a row that stays. That is no proof where it is for a unique value that could not be given up: then nobody is named.
 func (s *search) holders(ctx context.Context, tg *target, g group) (bad []sink.Rejection, err error) {
 	w := g.work()
 	ways := []statement{tg.takeOut}
@@ -202,7 +202,7 @@ func (s *search) holders(ctx context.Context, tg *target, g group) (bad []sink.R
 	if st := p.statement(tg, g.st.columns); st.sql != "" {
 		ways = append(ways, st)
 	}
-	gone := false
+	gone, moved := false, false
 	for _, st := range ways {
 		n, err := s.a.fill(tg, st, w.changes)
 		if err != nil || n < len(w.changes) {
@@ -212,7 +212,7 @@ func (s *search) holders(ctx context.Context, tg *target, g group) (bad []sink.R
 		if err != nil {
 			return nil, err
 		}
-		if gone = refusal == nil; gone {
+		if gone, moved = refusal == nil, st.parks != nil; gone {
 			break
 		}
 	}
@@ -227,9 +227,12 @@ func (s *search) holders(ctx context.Context, tg *target, g group) (bad []sink.R
 		if err != nil {
 			return nil, err
 		}
-		if refusal == nil {
+		code := state(refusal)
+		switch {
+		case refusal == nil:
 			s.mark = "ROLLBACK TO SAVEPOINT try"
-		} else {
+		case moved && (code == "23505" || code == "23P01") && !p.frees(tg, g.st.columns, refusal):
+		default:
 			bad = append(bad, rejection(&w.changes[i], refusal))
 		}
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ import (
 //   - Only columns are moved that the statement after it writes, of the same rows: a change that lacks a column has a statement without it, in which another column of the
 //     index is moved, or none, since what is not written is in nobody's way that was not there before. So nothing has to be put back.
 //   - Only rows are moved which that statement will write. Under Options.Version those are the rows that the guard lets through, by the same condition; the UPDATE locks
-//     them, so nobody makes them newer in between; what is merged into them the table is not ahead of, see applier.passed. Under Options.SkipUnchanged a row that has moved differs from what it becomes, or is it already.
+//     them, so nobody makes them newer in between; what is merged into them the table is not ahead of, see applier.passed. Under Options.SkipUnchanged a row that
+//     has moved has to differ from what it becomes, see insteadOfNull.
 //   - A trigger may still keep the second statement from a row, or make it a newer one. So at the end the sink looks whether a row is still the very version that was moved (its
 //     ctid: any UPDATE makes another one). If one is, all of it is undone, and the refusal stands. In mode Staged whoever merges looks once more.
 //   - No foreign key may carry the move into other tables: columns that others refer to with ON UPDATE CASCADE, SET NULL or SET DEFAULT are not moved. All
@@ -44,6 +46,7 @@ type distinct struct {
 	Keyed   []string // what its keys are made of: columns, those of expressions, and those that generated columns are made of
 	Touches []string // all that it depends on, of its condition too
 	Nulls   bool     // NULLs are taken for the same
+	Names   []string // of all indexes that are alike in this, with their schemas, as pgconn.PgError has them
 }
 
 // parking reads which indexes can keep rows of the table from being written, those of its partitions among them.
@@ -51,8 +54,9 @@ func (tg *target) parking(ctx context.Context, t *transaction) (*parking, error)
 	p := new(parking)
 	// What an expression is made of stands in its tree (nodes of type Var), and what index and condition need in all, in pg_depend.
 	rows, err := t.Query(ctx, `WITH RECURSIVE tables AS (SELECT to_regclass($1)::oid AS oid UNION SELECT p.relid::oid FROM pg_catalog.pg_partition_tree(to_regclass($1)) p),
-		of AS (SELECT x.indexrelid, x.indrelid, (x.indkey::int2[])[0:x.indnkeyatts-1] AS keys, x.indexprs::text AS tree, coalesce((to_jsonb(x)->>'indnullsnotdistinct')::bool, false) AS nulls
-			FROM pg_catalog.pg_index x WHERE x.indrelid IN (SELECT oid FROM tables) AND (x.indisunique OR x.indisexclusion)),
+		of AS (SELECT x.indexrelid, x.indrelid, n.nspname || '.' || i.relname AS name, (x.indkey::int2[])[0:x.indnkeyatts-1] AS keys, x.indexprs::text AS tree, coalesce((to_jsonb(x)->>'indnullsnotdistinct')::bool, false) AS nulls
+			FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid JOIN pg_catalog.pg_namespace n ON n.oid = i.relnamespace
+			WHERE x.indrelid IN (SELECT oid FROM tables) AND (x.indisunique OR x.indisexclusion)),
 		touched(indexrelid, indrelid, attnum, keyed) AS (
 			(SELECT o.indexrelid, o.indrelid, k::int, true FROM of o, unnest(o.keys) k WHERE k > 0
 			UNION SELECT o.indexrelid, o.indrelid, v[1]::int, true FROM of o, regexp_matches(o.tree, ':varattno (\d+)', 'g') v
@@ -61,9 +65,9 @@ func (tg *target) parking(ctx context.Context, t *transaction) (*parking, error)
 			UNION SELECT c.indexrelid, c.indrelid, d.refobjsubid, c.keyed FROM touched c JOIN pg_catalog.pg_depend d ON (d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.indrelid AND d.objsubid = c.attnum
 					OR d.classid = 'pg_catalog.pg_attrdef'::regclass AND d.objid IN (SELECT f.oid FROM pg_catalog.pg_attrdef f WHERE f.adrelid = c.indrelid AND f.adnum = c.attnum))
 				AND d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid = c.indrelid AND d.refobjsubid > 0) -- what a generated column is made of
-		SELECT DISTINCT ARRAY(SELECT a.attname::text FROM touched c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.indrelid AND a.attnum = c.attnum WHERE c.indexrelid = o.indexrelid AND c.keyed ORDER BY 1),
-			ARRAY(SELECT DISTINCT a.attname::text FROM touched c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.indrelid AND a.attnum = c.attnum WHERE c.indexrelid = o.indexrelid ORDER BY 1), o.nulls
-		FROM of o ORDER BY 1, 2, 3`, tg.name.SQL())
+		SELECT ARRAY(SELECT a.attname::text FROM touched c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.indrelid AND a.attnum = c.attnum WHERE c.indexrelid = o.indexrelid AND c.keyed ORDER BY 1),
+			ARRAY(SELECT DISTINCT a.attname::text FROM touched c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.indrelid AND a.attnum = c.attnum WHERE c.indexrelid = o.indexrelid ORDER BY 1), o.nulls, array_agg(o.name ORDER BY o.name)
+		FROM of o GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, tg.name.SQL())
 	if err != nil {
 		return nil, err
 	}
@@ -103,21 +107,15 @@ func (p *parking) statement(tg *target, columns []int) statement {
 	}
 	moves := make(map[int]*move) // by the place in columns
 	for _, ix := range p.indexes {
-		var is, becomes []string
-		place, to := -1, ""
-		for n, i := range columns {
-			col := &tg.columns[i]
-			if col.key || !slices.Contains(ix.Touches, col.name) {
-				continue
-			}
-			is, becomes = append(is, "t."+quote(col.name)), append(becomes, tg.typed(n, i))
-			way := p.way(tg, n, i, ix)
-			if better := place < 0 || way == "NULL" && to != "NULL"; way != "" && better {
-				place, to = n, way
-			}
-		}
+		place, to := p.place(tg, columns, ix)
 		if place < 0 {
 			continue
+		}
+		var is, becomes []string
+		for n, i := range columns {
+			if col := &tg.columns[i]; !col.key && slices.Contains(ix.Touches, col.name) {
+				is, becomes = append(is, "t."+quote(col.name)), append(becomes, tg.typed(n, i))
+			}
 		}
 		m := moves[place]
 		if m == nil {
@@ -137,8 +135,11 @@ func (p *parking) statement(tg *target, columns []int) statement {
 			where = append(where, fmt.Sprintf("(t.%s IS NULL OR %s >= t.%[1]s)", name, tg.typed(n, i)))
 		}
 		if m := moves[n]; m != nil {
-			when := strings.Join(m.when, " OR ")
-			set, any = append(set, fmt.Sprintf("%s = CASE WHEN %s THEN %s ELSE t.%[1]s END", name, when, m.to)), append(any, when)
+			when, to := strings.Join(m.when, " OR "), m.to
+			if to == "NULL" && tg.skips {
+				to = p.insteadOfNull(tg, columns, n, func(n int) bool { return moves[n] != nil })
+			}
+			set, any = append(set, fmt.Sprintf("%s = CASE WHEN %s THEN %s ELSE t.%[1]s END", name, when, to)), append(any, when)
 		}
 	}
 	if len(set) == 0 {
@@ -148,6 +149,35 @@ func (p *parking) statement(tg *target, columns []int) statement {
 		numbered(tg.few(columns)), strings.Join(where, " AND "), strings.Join(any, " OR ")))
 	st.parks = p
 	return st
+}
+
+// place says which of columns, by its place in them, is moved for an index, and to what; -1 where none can be.
+func (p *parking) place(tg *target, columns []int, ix distinct) (place int, to string) {
+	place = -1
+	for n, i := range columns {
+		if tg.columns[i].key {
+			continue
+		}
+		way := p.way(tg, n, i, ix)
+		if better := place < 0 || way == "NULL" && to != "NULL"; way != "" && better {
+			place, to = n, way
+		}
+	}
+	return place, to
+}
+
+// frees reports whether what the statement of the given columns moves are values of the very index that a refusal names.
+func (p *parking) frees(tg *target, columns []int, refusal error) bool {
+	var pe *pgconn.PgError
+	if !errors.As(refusal, &pe) {
+		return false
+	}
+	i := slices.IndexFunc(p.indexes, func(ix distinct) bool { return slices.Contains(ix.Names, pe.SchemaName+"."+pe.ConstraintName) })
+	if i < 0 {
+		return false
+	}
+	place, _ := p.place(tg, columns, p.indexes[i])
+	return place >= 0
 }
 
 // numbered adds s.ord to the rows of target.few.
@@ -177,17 +207,28 @@ func (p *parking) back(held int) {
 	}
 }
 
-// left reports whether a row is still as it was moved. If none is, it forgets all of them.
+// left reports whether a row of a table is still as it was moved. If none is, it forgets those of that table, and of its partitions: a merge knows of rows of other tables, which
+// are to be written yet.
 func (p *parking) left(ctx context.Context, t *transaction, table string) (left bool, err error) {
 	if len(p.places) == 0 {
 		return false, nil
 	}
-	err = t.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+table+` AS t WHERE t.ctid = ANY ($2::text::tid[])
-		AND (t.tableoid, t.ctid) IN (SELECT * FROM unnest($1::text::oid[], $2::text::tid[])))`, textArray(p.tables), textArray(p.places)).Scan(&left)
-	if err == nil && !left {
-		p.tables, p.places = nil, nil
+	var own []string
+	err = t.QueryRow(ctx, `WITH RECURSIVE own(oid) AS (SELECT to_regclass($3)::oid UNION SELECT i.inhrelid FROM own JOIN pg_catalog.pg_inherits i ON i.inhparent = own.oid)
+		SELECT EXISTS (SELECT FROM `+table+` AS t WHERE t.ctid = ANY ($2::text::tid[])
+			AND (t.tableoid, t.ctid) IN (SELECT * FROM unnest($1::text::oid[], $2::text::tid[]))), ARRAY(SELECT oid::text FROM own)`,
+		textArray(p.tables), textArray(p.places), table).Scan(&left, &own)
+	if err != nil || left {
+		return left, err
 	}
-	return left, err
+	var tables, places []string
+	for i, oid := range p.tables {
+		if !slices.Contains(own, oid) {
+			tables, places = append(tables, oid), append(places, p.places[i])
+		}
+	}
+	p.tables, p.places = tables, places
+	return false, nil
 }
 
 // parked writes the net effect of changes, with rows moved out of one another's way.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -27,6 +28,28 @@ func (p *parking) way(tg *target, n, i int, ix distinct) string {
 		return ""
 	}
 	return "(" + to + ")::" + col.typ
+}
+
+// insteadOfNull is what the column at a place of columns, which may be NULL, is moved to under Options.SkipUnchanged. A row that is to become NULL and changes in nothing else would
+// be after the move what it becomes, so the statement that writes it, and with it which change that was, would pass it over. Such a row gets a value that no row has, if the
+// type has one: if not, it stays as it was moved, which parking.left takes for a row that was not written, and all of it is refused.
+func (p *parking) insteadOfNull(tg *target, columns []int, place int, moved func(n int) bool) string {
+	col := &tg.columns[columns[place]]
+	at := slices.IndexFunc(p.columns, func(c pgColumn) bool { return c.name == col.name })
+	if at < 0 {
+		return "NULL"
+	}
+	to := unused(tg, place, col, &p.columns[at].typ)
+	if to == "" {
+		return "NULL"
+	}
+	same := []string{tg.typed(place, columns[place]) + " IS NULL"}
+	for n, i := range columns {
+		if c := &tg.columns[i]; !c.key && !moved(n) && (c.origin == fromRow || c.origin == fromMark) {
+			same = append(same, fmt.Sprintf("NOT ROW(t.%s)::record *<> ROW(%s)::record", quote(c.name), tg.typed(n, i)))
+		}
+	}
+	return fmt.Sprintf("CASE WHEN %s THEN (%s)::%s END", strings.Join(same, " AND "), to, col.typ)
 }
 
 // unused returns a value that no row has: of what can be counted, one beyond all rows of the table and of the statement, as far beyond as chance has it, since other

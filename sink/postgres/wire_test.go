@@ -84,11 +84,13 @@ func (w *wire) onCommit(f fault) {
 	}
 }
 
-// isCommit recognises COMMIT: as a simple query of its own, and as the last statement of a message, by the name that pgx prepares it under.
+// isCommit recognises COMMIT: as a simple query, of its own or the end of one; and as the last statement of a message, by the name that pgx prepares it under, or
+// parsed and bound without a name.
 func isCommit(message []byte) bool {
 	name := sha256.Sum256([]byte("COMMIT"))
-	return len(message) > 5 && message[0] == 'Q' && bytes.EqualFold(message[5:], []byte("commit\x00")) ||
-		bytes.Contains(message, append([]byte("\x00stmtcache_"+hex.EncodeToString(name[:24])), 0))
+	return len(message) > 5 && message[0] == 'Q' && bytes.HasSuffix(bytes.ToUpper(message[5:]), []byte("COMMIT\x00")) ||
+		bytes.Contains(message, append([]byte("\x00stmtcache_"+hex.EncodeToString(name[:24])), 0)) ||
+		bytes.Contains(message, []byte("P\x00\x00\x00\x0e\x00COMMIT\x00\x00\x00B"))
 }
 
 type wireConn struct {
