@@ -135,7 +135,7 @@ func zombieThatNobodyMayEnd(t *testing.T, e *env, timeout time.Duration) bool {
 // A process that was stopped within Acquire, where it holds the bridge's row, and within End, keeps nobody waiting for longer than that
 // transaction may idle, whoever it is.
 func TestAcquire_ZombieWithinAcquire(t *testing.T) {
-	for _, what := range []string{"UPDATE", "RETURNING", "commit"} { // a statement after the row was locked; its end
+	for _, what := range []string{"UPDATE", "RETURNING", "COMMIT"} { // a statement after the row was locked; its end
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			tb := e.keyed()

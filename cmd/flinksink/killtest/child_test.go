@@ -3,6 +3,8 @@ package killtest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -189,11 +191,21 @@ func (k *killer) hook(name string) {
 	k.armed = true
 }
 
+// holds reports whether a message to Postgres holds a text. COMMIT behind other statements goes by the name that pgx prepares it under, once it is prepared.
+func holds(message []byte, text string) bool {
+	if text != commit {
+		return bytes.Contains(message, []byte(text))
+	}
+	name := sha256.Sum256([]byte("COMMIT"))
+	return len(message) > 5 && message[0] == 'Q' && bytes.HasSuffix(message, []byte(commit)) ||
+		bytes.Contains(message, append([]byte("\x00stmtcache_"+hex.EncodeToString(name[:24])), 0))
+}
+
 // fatal reports whether b, which is about to be sent to Postgres, is the message to die at.
 func (k *killer) fatal(b []byte) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.armed || k.next == len(k.step.messages) || len(b) < k.step.least || !bytes.Contains(b, []byte(k.step.messages[k.next])) {
+	if !k.armed || k.next == len(k.step.messages) || len(b) < k.step.least || !holds(b, k.step.messages[k.next]) {
 		return false
 	}
 	if k.next < len(k.step.messages)-1 {

@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	commit   = "commit\x00" // the whole statement: the names of tables begin like it
+	commit   = "COMMIT\x00" // as a query of its own, and as the last statement of a message: see holds
 	acquires = "last_generation = last_generation + 1"
 	lots     = 2048 // bytes that no statement without rows has
 )
